@@ -89,17 +89,20 @@ class ColumnsDecoder:
         """The same for values that have their types: they land as they are, so only the error depends on the check."""
         from pyspark.sql import functions as F
 
-        record, bad = F.col(self.record), F.col(ERROR).isNotNull()
-        problems = typed.problems(self.schema, record, F.lit(None).cast("string"))
-        error = F.when(typed.flawed(self.schema, record), F.nullif(F.array_join(problems, "; "), F.lit("")))
+        record, flawed = F.col(self.record), F.col("_lw_flawed")
         names, values = self.schema.fieldNames(), self._values
         # By column, not as one struct: to build it for each row costs more than the check.
         fields = [record[name].alias(value) for name, value in zip(names, values, strict=True)]
-        settled = raw.select(*carried, *fields, error.alias(ERROR))
+        settled = raw.select(*carried, record, *fields, typed.flawed(self.schema, record).alias("_lw_flawed"))
         named = [F.col(value).alias(name) for name, value in zip(names, values, strict=True)]
-        whole = F.to_json(F.struct(*named)).cast("binary")
+        # Nothing but ERROR needs the words: Spark leaves their long code out of the rows that land.
+        words = F.array_join(typed.problems(self.schema, record, F.lit(None).cast("string")), "; ")
         return settled.select(
-            *named, *carried, F.when(bad, F.lit(DECODE)).alias(REASON), F.col(ERROR), F.when(bad, whole).alias(RAW)
+            *named,
+            *carried,
+            F.when(flawed, F.lit(DECODE)).alias(REASON),
+            F.when(flawed, words).alias(ERROR),
+            F.when(flawed, F.to_json(F.struct(*named)).cast("binary")).alias(RAW),
         )
 
     @property

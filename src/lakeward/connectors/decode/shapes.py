@@ -184,7 +184,7 @@ class Shape:
             F.map_entries(text),
             lambda one: inner.problems(one["value"], F.concat(path, F.lit("["), one["key"], F.lit("]"))),
         )
-        twice = F.array(F.concat(path, F.lit(": a key of this MAP stands twice")))
+        twice = F.array(F.concat(path, F.lit(": a key of this MAP occurs twice")))
         return F.when(F.size(keys) != F.size(F.array_distinct(keys)), twice).otherwise(F.flatten(each))
 
     def _leaf_problems(self, text: Column, path: Column) -> Column:

@@ -55,7 +55,7 @@ def problems(kind: Any, value: Column, path: Column) -> Column:
         case "map":
             keys = _each_problems(kind.keyType, F.map_keys(value), F.concat(path, F.lit(" key")))
             values = _each_problems(kind.valueType, F.map_values(value), F.concat(path, F.lit(" value")))
-            twice = F.array(F.concat(path, F.lit(": a key of this MAP stands twice")))
+            twice = F.array(F.concat(path, F.lit(": a key of this MAP occurs twice")))
             found = F.flatten(F.array(F.when(_twice(value), twice).otherwise(none), keys, values))
         case _:
             shown = F.substring(F.make_valid_utf8(value), 1, SHOWN)

@@ -79,7 +79,7 @@ def obstacle(table: Table) -> str:
 
 def unwritable(table: Table, files: set[str]) -> str:
     """Why PyIceberg cannot replace some of these files of main's head, as a clause; empty if it can."""
-    fields, current = table.schema()._lazy_id_to_field, table.spec()
+    fields, current = table.schema().field_ids, table.spec()
     ambiguous = len({field.source_id for field in current.fields}) < len(current.fields)
     for spec_id in {task.file.spec_id for task in _tasks(table, files)}:
         placed = [] if spec_id == current.spec_id else current.fields  # its rows are placed by the current spec

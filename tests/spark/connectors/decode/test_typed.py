@@ -43,7 +43,7 @@ def test_a_flaw_at_any_depth_is_kept_aside_with_its_path(spark: Any, interpreted
         2: "s: required, but missing or null",
         3: "a[1].t: not UTF-8: b\ufffd",
         4: "a[0].r: required, but missing or null",
-        5: "m: a key of this MAP stands twice",
+        5: "m: a key of this MAP occurs twice",
         6: "m key[0]: not UTF-8: \ufffd",
         7: "m value[0][0]: not UTF-8: \ufffd",
     }
