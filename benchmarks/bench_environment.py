@@ -17,6 +17,7 @@ import structlog
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
+from lakeward.driver.core_time import CoreTime
 from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import QueryLauncher
 from lakeward.engine import session
@@ -108,8 +109,8 @@ class BenchEnvironment:
         )
         name = document["id"]
         recorded = [] if progress is None else progress
-        deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: recorded.append(each))
-        listener = listener_of(name, cast(Any, deaf))
+        deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each, core_s: recorded.append(each))
+        listener = listener_of(name, cast(Any, deaf), CoreTime(spark.sparkContext))
         starter = QueryLauncher(spark, runtime, lambda stream: None, done.append, lambda assignment: listener)
         return starter.start(Assignment(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
