@@ -193,7 +193,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         figures=(
             Figure(
                 "memory of a driver with 50 streams, 1 record a second each",
-                ("pss_mb", "all"),
+                ("pss_mb", "total"),
                 "GB",
                 Goal("<=", 3.0),
                 "PSS of Python and the JVM: shared pages are counted once.",

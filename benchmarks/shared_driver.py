@@ -212,7 +212,7 @@ def measure(arguments: argparse.Namespace, held: ExitStack, scratch: Path) -> di
         "cores": {name: round(statistics.median(one[name] for one in rounds), 3) for name in ("python", "java")},
         "pss_mb": {
             name: round(max(one["pss"][name] for one in rounds) / 2**20) for name in ("python", "java")
-        } | {"all": round(max(sum(one["pss"].values()) for one in rounds) / 2**20)},
+        } | {"total": round(max(sum(one["pss"].values()) for one in rounds) / 2**20)},
         "threads": threads,
         "event_log_bytes": sum(size for name, size in sizes.items() if name.startswith("events")),
         "exit_code": driver.returncode,
