@@ -37,7 +37,7 @@ from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.spark import connect_server as server
 from lakeward.connectors.spark.connect import session
 from lakeward.platform import ports
-from lakeward.platform.runtime import Runtime
+from lakeward.platform.runtime import Project, Runtime
 from lakeward.quality.engine.checking import check, first_bad
 from lakeward.quality.publishing import verified
 from lakeward.quality.ranges import metadata
@@ -271,7 +271,7 @@ class Bench:
         """The demo's suites on the flights of 2013: what decided each check."""
         found: list[str] = []
         for name, select in demo_tables(self.engines.session):
-            suite, _ = read_suite(ROOT / "expectations" / f"{name}.yaml")
+            suite, _ = read_suite(ROOT / "expectations" / f"{name}.yaml", Project(ROOT))
             assert suite is not None
             self.sql("CREATE NAMESPACE IF NOT EXISTS lake.nyc")
             select.writeTo(f"lake.{name}").using("iceberg").create()
