@@ -214,7 +214,7 @@ def test_other_streams_read_it_and_what_they_have_read_is_vacuumed(
     on_s3: OnS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))  # no batch of a Delta table is staged
-    world, topic, asked = on_s3.world, on_s3.world.kafka.create_topic(), on_s3.world.kafka.create_topic()
+    world, topic, numbers = on_s3.world, on_s3.world.kafka.create_topic(), on_s3.world.kafka.create_topic()
     copy = on_s3.stream("copy")
     world.deploy(_rows(on_s3, topic))
     world.numbers(topic, range(1, 51))
@@ -224,10 +224,10 @@ def test_other_streams_read_it_and_what_they_have_read_is_vacuumed(
     world.deploy(_spec(on_s3, "copy", source, "SELECT n, s FROM source"))
     join = "SELECT f.n, p.s AS known FROM source AS f LEFT JOIN prices AS p ON p.n = f.n"
     reference = {"prices": {"delta": on_s3.table("rows"), "refresh": "1s"}}
-    asks, decode = {"kafka": {"topics": [asked], "max_offsets_per_trigger": 500}}, {"json": "n BIGINT"}
+    asks, decode = {"kafka": {"topics": [numbers], "max_offsets_per_trigger": 500}}, {"json": "n BIGINT"}
     world.deploy(_spec(on_s3, "joined", asks, join, reference=reference, decode=decode))
     on_s3.landed("copy", 50)
-    world.numbers(asked, [7, 77])
+    world.numbers(numbers, [7, 77])
     on_s3.landed("joined", 2)
     world.desire(copy, "stopped")
     world.wait_for("its stop", lambda: world.observation(copy).query_state == "stopped")
@@ -254,7 +254,7 @@ def test_other_streams_read_it_and_what_they_have_read_is_vacuumed(
     assert gone == len(taken)
     assert not taken & set(on_s3.weed.names(bucket))
 
-    world.numbers(asked, [101])
+    world.numbers(numbers, [101])
     on_s3.landed("joined", 3)
     assert driver.terminate() == 0, driver.said()
     assert on_s3.numbers("rows") == on_s3.numbers("copy") == list(range(1, 111))

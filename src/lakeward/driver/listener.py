@@ -1,4 +1,4 @@
-"""Listener for Spark's query events. It runs in the JVM's callback thread and only queues them for the recorder."""
+"""Listener for Spark's query events. It runs in the JVM's callback thread and queues them for the recorder."""
 
 from __future__ import annotations
 

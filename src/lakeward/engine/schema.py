@@ -58,7 +58,7 @@ def check(
     ways = [f"{' or '.join(steps)}, then: lakeward deploy"]
     if enough:
         typed = "; ".join(f"lakeward sql --write {shlex.quote(statement)}" for statement in alters)
-        ways.insert(0, f"{typed}; {_too(compared.added, others)}then: lakeward streams start {stream}")
+        ways.insert(0, f"{typed}; {_for_other_streams(compared.added, others)}then: lakeward streams start {stream}")
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
@@ -67,7 +67,7 @@ def check(
     )
 
 
-def _too(added: Sequence[Column], others: Sequence[str]) -> str:
+def _for_other_streams(added: Sequence[Column], others: Sequence[str]) -> str:
     """The step for the other streams of a table that gets columns: they are refused at a start without them."""
     if not (added and others):
         return ""

@@ -253,7 +253,7 @@ class TableFacts:
             raise ValueError(f"{self.table} has no folder: it is no Delta table")
         return self.folder
 
-    def indistinct(self) -> str:
+    def ambiguous_columns(self) -> str:
         """That Spark cannot read the table: two of its columns are one to it. A clause; empty if it can."""
         spelled: dict[str, str] = {}
         for name in self.columns:

@@ -13,8 +13,8 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.runtime import Lake
 
-ASKED_EACH = 50
-"""Files of a store up to which each is asked for by a request of its own; more are looked for in a listing."""
+SINGLE_REQUESTS = 50
+"""Up to so many files are looked for by a request each; more are looked for in a listing of the folder."""
 
 
 class Stat(NamedTuple):
@@ -137,7 +137,7 @@ def existing(folder: Folder, files: Collection[Folder]) -> set[Folder]:
         folder: the table's. Files elsewhere in its store are known too.
     """
     listed: set[StorePath] = set()
-    if isinstance(folder, StorePath) and len(files) > ASKED_EACH:
+    if isinstance(folder, StorePath) and len(files) > SINGLE_REQUESTS:
         listed = folder.below()
         inside = f"{folder}/"
         files = [file for file in files if file in listed or not str(file).startswith(inside)]

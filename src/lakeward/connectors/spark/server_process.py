@@ -1,7 +1,7 @@
 """The process of a Connect server on this machine: whether threads of it work on, and its end.
 
 Java cannot stop a thread that plans, or matches a pattern, without end. It uses a core until the process ends; the
-supervisor starts a server that ended again.
+supervisor restarts a server that ended.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class Owners:
 
     @classmethod
     def of(cls, site: MaintenanceContext) -> Owners:
-        """Opens the file of the deployment; without one that can be used, everything is read again."""
+        """Opens the file of the deployment; without one that can be used, everything is read."""
         file = site.runtime.drivers.parent / FILE
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -181,7 +181,7 @@ def plan_compact(
     """The compaction of a table, within the run's limits, fullest partitions first. `only`: of these partitions."""
     if not policy.enabled:
         return NotPlanned("compact", "switched off by policy")
-    if why := facts.indistinct():
+    if why := facts.ambiguous_columns():
         return NotPlanned("compact", why)
     thresholds = facts.profile.thresholds
     policy, unordered = _orderable(facts, policy)

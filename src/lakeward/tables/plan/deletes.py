@@ -28,7 +28,7 @@ def plan_deletes(
         return NotPlanned("deletes", f"{held}; compaction rewrites those with many deleted rows")
     if facts.format_version >= 3:
         return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
-    if why := facts.indistinct():
+    if why := facts.ambiguous_columns():
         return NotPlanned("deletes", why)
     if odd := [name for name in facts.partition_fields if "`" in name]:
         # Iceberg 1.12 puts the name between backticks as it is, so Spark refuses the attribute: partition.`a`b`.

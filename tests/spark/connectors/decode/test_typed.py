@@ -18,7 +18,7 @@ def texts(*values: bytes | None) -> pa.Array:
     return pa.array(values, pa.binary()).view(pa.string())
 
 
-def test_a_flaw_at_any_depth_is_kept_aside_with_its_path(spark: Any, interpreted: None, tmp_path: Path) -> None:
+def test_a_flaw_at_any_depth_is_quarantined_with_its_path(spark: Any, interpreted: None, tmp_path: Path) -> None:
     rows = 8
     inner = pa.StructArray.from_arrays(
         [texts(b"a", None, b"b\xff", b"d", b"e", b"f"), pa.array([1, 2, 3, None, 5, 6], pa.int32())], ["t", "r"],

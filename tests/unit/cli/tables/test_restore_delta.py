@@ -214,15 +214,15 @@ def _compact(delta: Rig) -> None:
     rig.commit(delta.folder, "OPTIMIZE", *(rig.removal(add, rewrite=True) for add in adds), rewritten)
 
 
-@pytest.mark.parametrize("asked_each", [0, pytest.param(50, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("single_requests", [0, pytest.param(50, marks=pytest.mark.campaign)])
 def test_on_an_object_store_a_compaction_may_come_first_and_a_kill_after_the_commit_is_finished(
-    on_s3: Rig, weed: Weed, monkeypatch: pytest.MonkeyPatch, asked_each: int
+    on_s3: Rig, weed: Weed, monkeypatch: pytest.MonkeyPatch, single_requests: int
 ) -> None:
     """The store refuses the version that the compaction took, and the position moves in the commit of the rows.
 
     Files of the version are looked for in a listing of the folder; at night by a request for each, too.
     """
-    monkeypatch.setattr(places, "ASKED_EACH", asked_each)
+    monkeypatch.setattr(places, "SINGLE_REQUESTS", single_requests)
     with (
         failpoints.on("restore-before-commit", _once(lambda: _compact(on_s3))),
         failpoints.on("restore-moved", die),
@@ -252,11 +252,11 @@ def test_on_an_object_store_a_compaction_may_come_first_and_a_kill_after_the_com
     assert max(DeltaLog(on_s3.folder).listing().versions) == gone
 
 
-@pytest.mark.parametrize("asked_each", [0, 50])
+@pytest.mark.parametrize("single_requests", [0, 50])
 def test_files_on_an_object_store_are_found_in_a_listing_as_by_requests(
-    weed: Weed, monkeypatch: pytest.MonkeyPatch, asked_each: int
+    weed: Weed, monkeypatch: pytest.MonkeyPatch, single_requests: int
 ) -> None:
-    monkeypatch.setattr(places, "ASKED_EACH", asked_each)
+    monkeypatch.setattr(places, "SINGLE_REQUESTS", single_requests)
     folder = places.StorePath("s3a://lake/listed/t", Lake(warehouse="s3://lake/w", store=weed.store))
     for there in ("lake/listed/t/day=O%27Hare é/a b.parquet", "lake/listed/other/a", "lake/listed/t/plain"):
         weed.put(there, "x")
