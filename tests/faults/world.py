@@ -25,6 +25,7 @@ from lakeward.platform.runtime import Database, Home, Lake, Launch, Project, Run
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
 from lakeward.spec.model.driver_conf import QUICK
+from lakeward.spec.sql.names import name_parts
 from lakeward.stack.kafka import create_topic
 from lakeward.stack.stack import Stack
 
@@ -224,11 +225,8 @@ class World:
         with self.connect() as connection:
             streams.set_desired(connection, [stream], desired)
 
-    def catalog(self, **more: str) -> Any:
-        from pyiceberg.catalog import load_catalog
-
-        lake = self.runtime.lake
-        return load_catalog(lake.name, **addresses.pyiceberg_properties(lake, self.pgpass), **more)
+    def catalog(self) -> Any:
+        return addresses.load_lake(self.runtime.lake, self.pgpass)
 
     def _look(self, table: str) -> Any:
         """The table as it is now, by a catalog that is kept; None if it does not exist yet."""
@@ -236,10 +234,9 @@ class World:
 
         which = self.runtime.lake.model_dump_json()
         if which not in self._held:
-            # Tests stop PostgreSQL: a connection that ended with it is replaced.
-            self._held[which] = self.catalog(pool_pre_ping="true")
+            self._held[which] = self.catalog()
         try:
-            return self._held[which].load_table(table)
+            return self._held[which].load_table(name_parts(table))
         except NoSuchTableError:
             return None
 

@@ -209,12 +209,12 @@ def _of_drivers(*backends: str) -> Collection[str]:
 
 
 def _of_catalog(runtime: Runtime) -> Collection[str]:
-    store = runtime.lake.store
-    return [store.connection] if store is not None and store.connection is not None else []
+    stores = [each.store for each in (runtime.lake, *runtime.lake.others)]
+    return [store.connection for store in stores if store is not None and store.connection is not None]
 
 
 def _login(runtime: Runtime) -> Collection[str]:
-    return [runtime.lake.login.connection] if runtime.lake.login is not None else []
+    return [each.login.connection for each in (runtime.lake, *runtime.lake.others) if each.login is not None]
 
 
 ADAPTERS: Mapping[str, Adapter] = {

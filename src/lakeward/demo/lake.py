@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol.position import Position as TablePosition
 from lakeward.connectors.commit_protocol.position import key, parse
-from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.demo.broker import Position
 from lakeward.demo.oracle import WindowRow
@@ -37,9 +37,7 @@ class DemoLake:
     """The tables of one runtime. Every call loads the table again."""
 
     def __init__(self, runtime: Runtime) -> None:
-        from pyiceberg.catalog import load_catalog
-
-        self._catalog: Catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        self._catalog: Catalog = load_lake(runtime.lake, runtime.pgpass)
 
     def _load(self, name: str) -> Table | None:
         from pyiceberg.exceptions import NoSuchTableError

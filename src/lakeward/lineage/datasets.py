@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from lakeward.spec.model.sinks import Sink
 from lakeward.spec.model.sources import Reference, Source
+from lakeward.spec.sql.names import catalog_in, dotted, name_parts
 
 POSTGRES_PORT = 5432
 
@@ -57,10 +58,11 @@ class Addresses:
     Attributes:
         brokers: Kafka connection -> `host:port,host:port`; None if the connection is not known here.
         postgres: PostgreSQL connection -> its address; None likewise.
-        catalog: the name of the lake's catalog.
+        catalog: the name of the default catalog.
         locations: table -> its location, as the last observation recorded it.
         formats: table -> iceberg | delta, likewise.
         project: folder that relative paths of a spec start from.
+        further: the names of the further catalogs.
     """
 
     brokers: Callable[[str], str | None]
@@ -69,6 +71,7 @@ class Addresses:
     locations: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     project: str = "/"
+    further: tuple[str, ...] = ()
 
 
 def by_location(location: str, project: str = "/") -> Dataset:
@@ -89,6 +92,8 @@ def of_table(name: str, addresses: Addresses) -> Dataset | None:
         return None
     place = by_location(location)
     kind = addresses.formats.get(name)
+    if (further := catalog_in(name, addresses.further)) is not None:
+        return Dataset(place.namespace, place.name, dotted(name_parts(name)[1:]), kind, further)
     catalog = "spark_catalog" if kind == "delta" else addresses.catalog
     return Dataset(place.namespace, place.name, name, kind, catalog)
 

@@ -120,6 +120,7 @@ def addresses_of(runtime: Runtime, project: str) -> Callable[[Connection], Addre
             {name: table.location for name, table in tables.items() if table.location is not None},
             {name: table.format for name, table in tables.items()},
             project,
+            tuple(each.name for each in runtime.lake.others),
         )
 
     return read

@@ -22,7 +22,7 @@ from lakeward.connectors.delta.position_store import DeltaPositionStore
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import mirror
 from lakeward.connectors.folder.position_store import FolderPositionStore
-from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.position_store import IcebergPositionStore, answering
 from lakeward.connectors.iceberg.pyiceberg_schema import spark_schema
 from lakeward.connectors.kafka import broker, cluster, continuity, records
@@ -172,9 +172,7 @@ def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
 
 def lake_of(runtime: Runtime) -> Catalog:
     """The catalog of the lake."""
-    from pyiceberg.catalog import load_catalog
-
-    return load_catalog(runtime.lake.name, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
+    return load_lake(runtime.lake, runtime.pgpass)
 
 
 def table_of(runtime: Runtime, name: str) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,8 +17,10 @@ from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.delta.folder import Folder
-from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
+from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.connectors.iceberg.qualified import further_of, lake_of
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError, Unhealthy
 from lakeward.platform.runtime import Project, Runtime, absent
@@ -90,9 +92,7 @@ class MaintenanceContext:
     @cached_property
     def catalog(self) -> Catalog:
         """The Iceberg catalog, without a JVM."""
-        from pyiceberg.catalog import load_catalog
-
-        return load_catalog(self.runtime.lake.name, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+        return load_lake(self.runtime.lake, self.runtime.pgpass)
 
     def names(self, *, every: bool = False) -> list[str]:
         """The Iceberg tables of the catalog and the Delta tables of the warehouse, sorted.
@@ -107,7 +107,7 @@ class MaintenanceContext:
         with self._reaching():
             found = {dotted(name) for name in self._tables(refused)}
         for space, why in sorted((refused or {}).items()):
-            log.warning("namespace skipped: the login may not list it", namespace=dotted(space), why=why)
+            log.warning("namespace skipped: it cannot be listed", namespace=dotted(space), why=why)
         return sorted(found | set(location.tables_of(self.runtime.lake)))
 
     def pointers(self) -> dict[tuple[str, ...], str | None]:
@@ -121,7 +121,9 @@ class MaintenanceContext:
             rows = self._rows()
             if rows is None:
                 return dict.fromkeys(self._tables())
-            return {identifier: at for catalog, identifier, at in rows if catalog == self.catalog.name}
+            found = {identifier: at for catalog, identifier, at in rows if catalog == self.catalog.name}
+            further = [(each.name,) for each in self.runtime.lake.others]
+            return found | dict.fromkeys(self._tables(roots=further) if further else ())
 
     def neighbours(self) -> dict[tuple[str, ...], str]:
         """The tables that catalogs of another name have in the same database: catalog, namespace, name -> metadata
@@ -140,7 +142,8 @@ class MaintenanceContext:
         from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
         from sqlalchemy import select
 
-        if not isinstance(self.catalog, SqlCatalog):
+        default = own(self.catalog, ())
+        if not isinstance(default, SqlCatalog):
             return None
         query = select(
             IcebergTables.catalog_name,
@@ -148,19 +151,23 @@ class MaintenanceContext:
             IcebergTables.table_name,
             IcebergTables.metadata_location,
         )
-        if (tables := self.catalog._iceberg_type_filter()) is not None:  # views have rows too
+        if (tables := default._iceberg_type_filter()) is not None:  # views have rows too
             query = query.where(tables)
-        with self.catalog.engine.connect() as connection:
+        with default.engine.connect() as connection:
             found = connection.execute(query)
             return [(catalog, (*space.split("."), name), at) for catalog, space, name, at in found]
 
-    def _tables(self, refused: Refusals | None = None) -> Iterator[tuple[str, ...]]:
-        """The Iceberg tables of every namespace, as the catalog lists them; `refused`: of `namespaces`."""
-        for space in namespaces(self.catalog, refused):
+    def _tables(
+        self, refused: Refusals | None = None, roots: Sequence[tuple[str, ...]] | None = None
+    ) -> Iterator[tuple[str, ...]]:
+        """The Iceberg tables of every namespace, as the catalogs list them; the arguments are those of `namespaces`."""
+        for space in namespaces(self.catalog, refused, roots):
             yield from _inside(self.catalog.list_tables, space, refused)
 
     def delta(self, table: str) -> Folder | None:
         """The folder of a Delta table; None if there is none of that name, or an Iceberg table has the name."""
+        if lake_of(self.runtime.lake, table) is not self.runtime.lake:
+            return None
         if location.warehouse(self.runtime.lake) is None or not location.exists(
             location.folder_of(self.runtime.lake, table)
         ):
@@ -233,33 +240,37 @@ class MaintenanceContext:
 
     def policy(self, table: str, class_: TableClass) -> Policy:
         """The resolved policy of a table."""
-        return resolve_policy(self.policies, table, class_).policy
+        return resolve_policy(self.policies, table, class_, further_of(self.runtime.lake, table)).policy
 
     def unsafe(self, table: str, path: str) -> bool:
         """Whether a threshold (`expire.older_than`) comes from an entry under `unsafe:`."""
-        return "unsafe[" in resolve_policy(self.policies, table).origins[path]
+        resolved = resolve_policy(self.policies, table, further=further_of(self.runtime.lake, table))
+        return "unsafe[" in resolved.origins[path]
 
-    @property
-    def external(self) -> bool:
-        """Whether the catalog is not the stack's own, so that its tables may be anybody's."""
-        return self.runtime.lake.external
+    def external(self, table: str) -> bool:
+        """Whether a table's catalog is not the stack's own, so that the table may be anybody's."""
+        return lake_of(self.runtime.lake, table).external
 
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""
         return (self.project.expectations / f"{table}.yaml").exists()
 
 
-def namespaces(catalog: Catalog, refused: Refusals | None = None) -> list[tuple[str, ...]]:
-    """Every namespace of a catalog, the nested ones included, parents first.
+def namespaces(
+    catalog: Catalog, refused: Refusals | None = None, roots: Sequence[tuple[str, ...]] | None = None
+) -> list[tuple[str, ...]]:
+    """Every namespace of a catalog, the nested ones included, parents first. A further catalog is one of them.
 
     Args:
-        refused: receives each namespace that the login may not list, which is skipped; without it that is an error.
+        refused: receives each namespace that the login may not list, and each further catalog that is away, which are
+            skipped; without it that is an error.
+        roots: the namespaces to begin with; None: all.
 
     Raises:
         DependencyDown: the catalog does not answer, or refuses to list one.
     """
     found: list[tuple[str, ...]] = []
-    above = sorted(set(catalog.list_namespaces()))
+    above = sorted(set(catalog.list_namespaces() if roots is None else roots))
     while above:
         found += above
         # Some REST catalogs list every level at once.
@@ -274,16 +285,16 @@ def _inside(
     """What a listing of a namespace has; nothing if the namespace was dropped since."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
+    from lakeward.connectors.iceberg.catalogs.refusals import Away, Forbidden
 
     try:
         return ask(space)
     except NoSuchNamespaceError:
         return []
-    except Forbidden as error:
+    except (Forbidden, Away) as error:
         if refused is None:
             raise
-        refused[space] = error.why
+        refused[space] = error.why or error.what
         return []
 
 

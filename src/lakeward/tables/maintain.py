@@ -73,7 +73,7 @@ def maintain_table(
             around = read_registry(connection)
         seen = load_facts(site, table, around)
         with site.registry() as connection:
-            register(connection, around, seen.facts, external=site.external)
+            register(connection, around, seen.facts, external=site.external(table))
             first = observe_table(connection, site, seen, around, selected, only=only)
             if first.needs.forbidden:
                 raise Refused(

@@ -91,7 +91,7 @@ def _facts(site: MaintenanceContext, table: str, around: RegistryState, known: P
         return _see_delta(site, table, folder, around, known)
     loaded = site.load(table)
     streams = tuple(streams_of(loaded.properties))
-    policy = site.policy(table, class_of(table, around.writers, streams, external=site.external))
+    policy = site.policy(table, class_of(table, around.writers, streams, external=site.external(table)))
     facts = iceberg.table_facts(loaded, lambda size, properties: thresholds(policy, size, properties), known)
     return ObservedTable(loaded, facts, policy)
 

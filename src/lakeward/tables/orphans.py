@@ -96,7 +96,7 @@ def remove_orphans(
         seen = load_facts(site, table, around)
         facts, policy = seen.facts, seen.policy.orphans
         with site.registry() as connection:
-            register(connection, around, facts, external=site.external)
+            register(connection, around, facts, external=site.external(table))
             now = connection.execute(select(func.now())).scalar_one()
             roots = (site.runtime.checkpoints,)
             needs, _ = needs_of(connection, facts, around, now, has_suite=site.has_suite(table), roots=roots)

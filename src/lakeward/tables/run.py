@@ -91,7 +91,7 @@ def _observed(
     """Observe one table and record what it needs; `since`: since when something is due."""
     seen = load_facts(site, name, around, known)
     with site.registry() as connection:
-        register(connection, around, seen.facts, external=site.external)
+        register(connection, around, seen.facts, external=site.external(name))
         if known != seen.facts.profile:
             maintenance.record_facts(connection, name, seen.facts.snapshot_id, seen.facts.document(datetime.now(UTC)))
         there = observe_table(connection, site, seen, around)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
 from lakeward.platform.errors import SpecError
-from lakeward.platform.runtime import Project
+from lakeward.platform.runtime import Lake, Project
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext, namespaces
 from lakeward.tables.facts import Thresholds
@@ -29,7 +29,7 @@ NAMES = [
 @pytest.fixture
 def site(tmp_path):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "lake"))
-    lake = SimpleNamespace(warehouse=str(tmp_path / "lake"))
+    lake = Lake(warehouse=str(tmp_path / "lake"))
     made = MaintenanceContext(SimpleNamespace(lake=lake), Project(tmp_path))
     made.__dict__["catalog"] = catalog
     for *namespace, table in NAMES:

@@ -90,13 +90,11 @@ def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept:
             next=f"lakeward streams status {spec.id}",
             code="LW-1226",
         )
-    from pyiceberg.catalog import load_catalog
-
     from lakeward.connectors.commit_protocol.audit import audit as count
-    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.catalog import load_lake
     from lakeward.connectors.kafka.audit_lookup import TopicLookup
 
-    catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    catalog = load_lake(runtime.lake, runtime.pgpass)
     replayed = Replay()
     if spec.sink.postgres:
         (position, landed), (quarantined, removed) = _postgres(runtime, spec), _quarantined(catalog, spec, replayed)

@@ -63,6 +63,7 @@ def policy(table: Table) -> None:
     from lakeward.spec.model.tables import resolve_policy
     from lakeward.spec.read.loader import load_project
     from lakeward.spec.read.problems import raise_if_any
+    from lakeward.spec.sql.names import catalog_in
     from lakeward.tables.context import class_of
 
     try:
@@ -76,8 +77,10 @@ def policy(table: Table) -> None:
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
     delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
-    external = loaded.settings.lake is not None
-    resolved = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta, external=external))
+    further = catalog_in(name, loaded.settings.others)
+    external = further is not None or loaded.settings.lake is not None
+    class_ = class_of(name, writers, landing, delta=delta, external=external)
+    resolved = resolve_policy(loaded.tables, name, class_, further)
     document = resolved.policy.model_dump(mode="json", by_alias=True)
     data = {"table": name, "streams": landing, "policy": document, "origins": resolved.origins}
     state().output.either(data, with_origins(document, resolved.origins))

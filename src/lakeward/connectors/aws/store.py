@@ -33,12 +33,14 @@ def on_s3(place: str) -> bool:
 
 
 def account_of(lake: Lake) -> Account | None:
-    """The account of the deployment's object store; None if it has no store.
+    """The account of the deployment's object store, which may be that of a further catalog; None if it has no store.
 
     Raises:
         SpecError: the connection does not exist, or is not valid.
     """
-    return None if lake.store is None else account.find(lake.store.connection, lake.store.connections)
+    # `config validate` refuses a second one.
+    chosen = next((each.store for each in (lake, *lake.others) if each.store is not None), None)
+    return None if chosen is None else account.find(chosen.connection, chosen.connections)
 
 
 def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:

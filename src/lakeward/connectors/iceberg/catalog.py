@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lakeward import jars
 from lakeward.connectors.aws import store
@@ -14,11 +15,14 @@ from lakeward.connectors.iceberg.catalogs.jdbc import Jdbc
 from lakeward.connectors.iceberg.catalogs.kind import Kind
 from lakeward.connectors.iceberg.catalogs.other import Other
 from lakeward.connectors.iceberg.catalogs.rest import Rest
-from lakeward.connectors.iceberg.qualified import KEY
+from lakeward.connectors.iceberg.qualified import FURTHER, KEY
 from lakeward.jars import own
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.spec.checks import sqlite
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -57,6 +61,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         # Otherwise Spark replaces `${..}` in the text of every statement, also within quotes: in names and values, too.
         "spark.sql.variable.substitute": "false",
         **({} if lake.name == CATALOG else {KEY: lake.name}),
+        **({FURTHER: ",".join(each.name for each in lake.others)} if lake.others else {}),
         # The default one is the last: what is common to all of Hadoop's s3a is its.
         **{key: value for each in (*lake.others, lake) for key, value in _spark_catalog(each).items()},
     }
@@ -120,6 +125,30 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, An
     if "py-catalog-impl" in properties:  # PyIceberg takes either a type or a class
         properties.pop("type", None)
     return properties
+
+
+def load_lake(lake: Lake, pgpass: Path | None = None) -> Catalog:
+    """The catalogs of the lake in PyIceberg, as one: see `routed`.
+
+    Args:
+        pgpass: `Runtime.pgpass`; needed where `PGPASSFILE` is not in the environment.
+
+    Raises:
+        SpecError: the catalog would be an SQLite file.
+        DependencyDown: the default catalog does not answer.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    default = load_catalog(lake.name, **pyiceberg_properties(lake, pgpass))
+    if not lake.others:
+        return default
+    from lakeward.connectors.iceberg.catalogs.routed import Further, Lakes
+
+    def connect(other: Lake) -> Catalog:
+        return load_catalog(other.name, **pyiceberg_properties(other, pgpass))
+
+    lakes: Any = Lakes(default, {each.name: Further(each.name, partial(connect, each)) for each in lake.others})
+    return cast("Catalog", lakes)  # it has what Lakeward uses of a catalog
 
 
 def create_schema(lake: Lake, pgpass: Path | None = None) -> None:

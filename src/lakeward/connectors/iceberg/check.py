@@ -42,7 +42,7 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
     """What blocks every batch: staging is switched off, or landed rows are missing from the table.
 
     Args:
-        catalog: the name of the lake's catalog, for commands.
+        catalog: `qualified.prefix_in` of the table, for commands.
     """
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     stray = _uncounted_snapshot(state)
@@ -61,7 +61,7 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
             f"attempt {stray.attempt or stray.wap_id} was published without the position: "
             + (_PUBLISHERS if stray.wap_id else "write.wap.enabled was off while it was written"),
             "lakeward sql --write "
-            f"{word(f'{procedure(_ROLL_BACK, catalog)}({argument(table)}, {stray.parent})')}   "
+            f"{word(f'{procedure(_ROLL_BACK, table, catalog)}({argument(table)}, {stray.parent})')}   "
             f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",
         )
@@ -93,7 +93,7 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
         f"main is at {head} and does not contain snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
         "lakeward sql --write "
-        f"{word(f'{procedure(_SET_BACK, catalog)}({argument(table)}, {position.snapshot})')}   "
+        f"{word(f'{procedure(_SET_BACK, table, catalog)}({argument(table)}, {position.snapshot})')}   "
         f"restores the rows; then: lakeward streams start {stream}",
         code="LW-3066",
     )

@@ -15,7 +15,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import fence
 from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg.check import TableState, check_table
-from lakeward.connectors.iceberg.qualified import catalog_of
+from lakeward.connectors.iceberg.qualified import prefix
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.telemetry import failpoints
 
@@ -50,7 +50,7 @@ def evolve(
     now = java.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw or schema_of(session, start) != schema:
         raise RetryCommit("the position or the columns changed")
-    if (halt := check_table(now, catalog_of(session))) is not None:
+    if (halt := check_table(now, prefix(session, checked.table))) is not None:
         raise halt.error()
     update = txn.updateSchema()
     for column in compared.added:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.platform.errors import Refused
 from lakeward.platform.text import word
@@ -46,17 +47,17 @@ def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int],
         RemoveSnapshotsUpdate,
     )
 
-    metadata = table.metadata
+    metadata, kind = table.metadata, own(catalog, table.name())
     required: list[Any] = [
         AssertTableUUID(uuid=metadata.table_uuid),
         *(AssertRefSnapshotId(**{"ref": name, "snapshot-id": ref.snapshot_id}) for name, ref in metadata.refs.items()),
     ]
-    if isinstance(catalog, SqlCatalog):
-        after = commit_document(catalog, table, required, lambda document: _change(document, set(snapshots), set(refs)))
-        catalog._delete_old_metadata(table.io, metadata, after)
+    if isinstance(kind, SqlCatalog):
+        after = commit_document(kind, table, required, lambda document: _change(document, set(snapshots), set(refs)))
+        kind._delete_old_metadata(table.io, metadata, after)
         return
     dropped: list[Any] = [RemoveSnapshotRefUpdate(**{"ref-name": name}) for name in sorted(refs)]
-    if isinstance(catalog, RestCatalog):
+    if isinstance(kind, RestCatalog):
         going: Any = RemoveSnapshotsUpdate(**{"snapshot-ids": sorted(snapshots)})
     elif metadata.format_version <= _WRITTEN:
         going = _keeping_parents()(**{"snapshot-ids": sorted(snapshots)})
@@ -83,7 +84,7 @@ def lost_refs(catalog: Catalog, before: Table, after: Table) -> dict[str, int]:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.serializers import FromInputFile
 
-    if isinstance(catalog, SqlCatalog):
+    if isinstance(own(catalog, after.name()), SqlCatalog):
         return {}  # the commit compared all metadata
     log = [entry.metadata_file for entry in after.metadata.metadata_log]
     since = log.index(before.metadata_location) + 1 if before.metadata_location in log else len(log)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lakeward.connectors.iceberg.catalogs.routed import own
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -90,7 +92,7 @@ def empty_snapshot(catalog: Catalog, table: Table, stream: str) -> EmptySnapshot
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
-    if not isinstance(catalog, RestCatalog):
+    if not isinstance(own(catalog, table.name()), RestCatalog):
         return None
     metadata, tag = table.metadata, tag_of(stream)
     append = table.transaction().update_snapshot().fast_append()

@@ -53,7 +53,7 @@ def load(session: SparkSession, table: str) -> Any:
     util = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]  # classic sessions have a JVM
     try:
         # Iceberg takes the name of a catalog that cannot be loaded for a namespace, in which there is no such table.
-        session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session))
+        session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session, table))
         return util.loadIcebergTable(session._jsparkSession, in_lake(session, table))
     except Exception as error:
         if _denied(error):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lakeward.connectors.commit_protocol import erased
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import missing_table
+from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.platform.runtime import Lake
 from lakeward.platform.text import count, word
@@ -61,7 +62,7 @@ def give_up(stream: str, table: str, records: int, lake: Lake) -> str:
         records: how many records of the stream were erased from the table then, earlier ones included.
     """
     properties = f"{quote_text(erased.key(stream))} = {quote_text(str(records))}"
-    statement = word(f"ALTER TABLE {call_name(table, lake.name)} SET TBLPROPERTIES ({properties})")
+    statement = word(f"ALTER TABLE {call_name(table, prefix_in(lake, table))} SET TBLPROPERTIES ({properties})")
     return f"lakeward sql --write {statement}   gives them up: they count as erased; or put their rows back"
 
 
@@ -72,12 +73,12 @@ def _were(records: int) -> str:
 def _ways(stream: str, table: str, records: int, lake: Lake) -> str:
     """The ways to go on without a table that had records: it comes back, or they are given up."""
     start = f"lakeward streams start {stream}"
-    newest = missing_table.newest_metadata(lake.warehouse, table, records)
+    newest = missing_table.newest_in(lake, table, records)
     columns = f"({quote(STREAM)} STRING) USING iceberg PARTITIONED BY ({quote(STREAM)})"
-    empty = word(f"CREATE TABLE {call_name(table, lake.name)} {columns}")
+    empty = word(f"CREATE TABLE {call_name(table, prefix_in(lake, table))} {columns}")
     give_up = f"lakeward sql --write {empty}   gives them up; then: {start}"
     if newest is None:
         ways = [give_up, f"restore the table from a backup, then: {start}"]
     else:
-        ways = [missing_table.register(table, newest, stream, lake.name), give_up]
+        ways = [missing_table.register(table, newest, stream, prefix_in(lake, table)), give_up]
     return "; or ".join(ways)

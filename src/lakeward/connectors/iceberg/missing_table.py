@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, procedure, spoken
+from lakeward.connectors.iceberg.qualified import (
+    catalog_of,
+    lake_of,
+    local_parts,
+    namespace_in_lake,
+    prefix,
+    procedure,
+    spoken,
+)
+from lakeward.platform.runtime import Lake
 from lakeward.platform.text import word
 from lakeward.spec.model.file_paths import local
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of
@@ -34,7 +43,7 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
     new_table = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     other, landed = _holder(session, stream, table)
     if other is not None:
-        back = f"ALTER TABLE {spoken(session, other)} RENAME TO {call_name(table)}"
+        back = f"ALTER TABLE {spoken(session, other)} RENAME TO {call_name(dotted(local_parts(session, table)))}"
         return BlockReason(
             "table-renamed",
             f"Table {table} of stream {stream} was renamed to {other}",
@@ -42,10 +51,12 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
             f"lakeward sql --write {word(back)}   then: lakeward streams start {stream}; or {new_table}",
             code="LW-3074",
         )
-    catalog = catalog_of(session)
-    newest = newest_metadata(session.conf.get(f"spark.sql.catalog.{catalog}.warehouse", None) or "", table)
+    warehouse = session.conf.get(f"spark.sql.catalog.{catalog_of(session, table)}.warehouse", None)
+    newest = newest_metadata(warehouse or "", dotted(local_parts(session, table)))
     start = f"lakeward streams start {stream}"
-    back = register(table, newest, stream, catalog) if newest else f"restore it from a backup, then: {start}"
+    back = f"restore it from a backup, then: {start}"
+    if newest:
+        back = register(table, newest, stream, prefix(session, table))
     return BlockReason(
         "table-missing",
         f"Table {table} of stream {stream} was dropped",
@@ -59,16 +70,15 @@ def block_reason(session: SparkSession, stream: str, table: str) -> BlockReason:
 def register(table: str, newest: str, stream: str, catalog: str) -> str:
     """The step that brings a dropped table back from its newest metadata file, and starts a stream."""
     made = f"(table => {argument(table)}, metadata_file => {quote_text(newest)})"
-    call = f"{procedure('register_table', catalog)}{made}"
+    call = f"{procedure('register_table', table, catalog)}{made}"
     start = f"lakeward streams start {stream}"
     return f"lakeward sql --write {word(call)}   restores it with all its rows; then: {start}"
 
 
 def _holder(session: SparkSession, stream: str, table: str) -> tuple[str | None, str]:
     """The table that has the stream's position, and its landed rows as text."""
-    namespace = namespace_of(table)
     searched = 0
-    for candidate in _namespaces(session, namespace):
+    for candidate in _namespaces(session, table):
         for name in _tables(session, candidate):
             searched += 1
             if searched > MOST:
@@ -81,19 +91,29 @@ def _holder(session: SparkSession, stream: str, table: str) -> tuple[str | None,
     return None, ""
 
 
-def _namespaces(session: SparkSession, first: str) -> list[str]:
-    """The namespaces of the catalog, the table's own first; only that one if the catalog does not answer."""
+def _namespaces(session: SparkSession, table: str) -> list[str]:
+    """The namespaces of a table's catalog, its own first; only that one if the catalog does not answer."""
+    first, catalog = namespace_of(table), catalog_of(session, table)
+    before = "" if prefix(session, table) else f"{catalog}."
     with suppress(Exception):
-        rows = session.sql(f"SHOW NAMESPACES IN {quote(catalog_of(session))}").collect()
-        return [first, *(str(row[0]) for row in rows if str(row[0]) != first)]
+        rows = session.sql(f"SHOW NAMESPACES IN {quote(catalog)}").collect()
+        return [first, *(name for row in rows if (name := f"{before}{row[0]}") != first)]
     return [first]
 
 
 def _tables(session: SparkSession, namespace: str) -> list[str]:
     with suppress(Exception):
-        rows = session.sql(f"SHOW TABLES IN {in_lake(session, namespace)}").collect()
-        return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]
+        parts = name_parts(namespace)
+        rows = session.sql(f"SHOW TABLES IN {namespace_in_lake(session, dotted((*parts, '_')))}").collect()
+        return [dotted((*parts, row["tableName"])) for row in rows]
     return []
+
+
+def newest_in(lake: Lake, table: str, least: int = 0) -> str | None:
+    """`newest_metadata` of a table in the warehouse of its catalog."""
+    there = lake_of(lake, table)
+    name = table if there is lake else dotted(name_parts(table)[1:])
+    return newest_metadata(there.warehouse, name, least)
 
 
 def newest_metadata(warehouse: str, table: str, least: int = 0) -> str | None:

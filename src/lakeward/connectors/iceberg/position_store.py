@@ -32,6 +32,7 @@ from lakeward.connectors.iceberg import audit, fence
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.fence import EmptySnapshot
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient
 from lakeward.spec.sql.names import name_parts
 from lakeward.telemetry import failpoints
@@ -58,9 +59,7 @@ class IcebergPositionStore(PositionStore):
             return StoredPosition(None, None, missing(self.name, self.stream))
         raw = loaded.properties.get(position.key(self.stream))
         parsed = None if raw is None else position.parse(raw, self.stream, self.name)
-        return StoredPosition(
-            raw, parsed, block_reason_of(loaded.metadata, self.stream, self.name, loaded.catalog.name)
-        )
+        return StoredPosition(raw, parsed, block_reason_of(loaded.metadata, self.stream, self.name, prefix_of(loaded)))
 
     def _swap(self, expected: StoredPosition, moved: Position) -> Position:
         """Commit the table property."""
@@ -191,7 +190,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         loaded = catalog.load_table(name_parts(table))
         if sent is not None and loaded.properties.get(position.key(stream)) == sent.to_json():
             return sent  # the commit was done, and its answer, a refusal, was of a proxy or of a repeated request
-        if (halt := block_reason_of(loaded.metadata, stream, table, loaded.catalog.name)) is not None:
+        if (halt := block_reason_of(loaded.metadata, stream, table, prefix_of(loaded))) is not None:
             raise Refused(
                 f"The position of stream {stream} was not moved",
                 why=f"{halt.what}: {halt.why}",

@@ -18,6 +18,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import SWAP_ATTEMPTS
 from lakeward.connectors.iceberg import fence
 from lakeward.connectors.iceberg.position_store import answering, block_reason_of, swap
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.platform.errors import Blocked, Transient
 from lakeward.spec.sql.names import name_parts
 
@@ -63,7 +64,7 @@ def earlier(table: Table, name: str, stream: str) -> Earlier | None:
             continue  # the same text that cannot be read
         if raw is None or found is None:
             continue
-        complete = block_reason_of(_with(table.metadata, key, raw), stream, name, table.catalog.name) is None
+        complete = block_reason_of(_with(table.metadata, key, raw), stream, name, prefix_of(table)) is None
         return Earlier(found, raw, entry.metadata_file, present) if complete else None
     return None
 
@@ -80,7 +81,7 @@ def put_back(catalog: Catalog, name: str, stream: str, found: Earlier) -> bool:
     key = position.key(stream)
     for _ in range(SWAP_ATTEMPTS):
         loaded = catalog.load_table(name_parts(name))
-        if block_reason_of(_with(loaded.metadata, key, found.raw), stream, name, loaded.catalog.name) is not None:
+        if block_reason_of(_with(loaded.metadata, key, found.raw), stream, name, prefix_of(loaded)) is not None:
             return False
         fenced = fence.empty_snapshot(catalog, loaded, stream)
         if swap(catalog, loaded, stream, found.present, SetPropertiesUpdate(updates={key: found.raw}), fenced=fenced):

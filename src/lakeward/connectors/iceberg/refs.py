@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.platform.errors import Internal
 from lakeward.spec.sql.names import dotted
@@ -28,7 +29,7 @@ def settable(catalog: Catalog, table: Table) -> bool:
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
 
-    return table.metadata.format_version <= _WRITTEN or isinstance(catalog, RestCatalog | SqlCatalog)
+    return table.metadata.format_version <= _WRITTEN or isinstance(own(catalog, table.name()), RestCatalog | SqlCatalog)
 
 
 def set_refs(
@@ -52,12 +53,13 @@ def set_refs(
             why="the snapshot log must move together with it",
             code="LW-3081",
         )
-    if table.metadata.format_version > _WRITTEN and isinstance(catalog, SqlCatalog):
-        after = commit_document(catalog, table, requirements, lambda document: _change(document, refs))
+    kind = own(catalog, table.name())
+    if table.metadata.format_version > _WRITTEN and isinstance(kind, SqlCatalog):
+        after = commit_document(kind, table, requirements, lambda document: _change(document, refs))
     else:
         after = catalog.commit_table(table, tuple(requirements), tuple(refs)).metadata
     # Iceberg does this after each of its own commits, if the table's properties enable it.
-    catalog._delete_old_metadata(table.io, table.metadata, after)
+    kind._delete_old_metadata(table.io, table.metadata, after)
 
 
 def _change(document: dict[str, Any], refs: Sequence[SetSnapshotRefUpdate]) -> None:

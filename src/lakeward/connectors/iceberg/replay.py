@@ -24,7 +24,7 @@ from lakeward.connectors.commit_protocol.replay import Replay, Replayed
 from lakeward.connectors.iceberg import fence, jvm, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.publish import Take
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, spoken
+from lakeward.connectors.iceberg.qualified import in_lake, prefix, spoken
 from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Refused, Transient
@@ -105,7 +105,7 @@ def publish_rows(
         start = transaction.startMetadata()
         _same(start, at)
         now = jvm.state_of(start, stream, table)
-        halt = check_table(now, catalog_of(session))
+        halt = check_table(now, prefix(session, table))
         if halt is not None:
             raise halt.error()
         if not _only_advanced(at.state.position, now.position):

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import columns
 from lakeward.connectors.iceberg import jvm as java
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, local_parts, namespace_in_lake
 from lakeward.platform.errors import Refused
 from lakeward.spec.model.sinks import IcebergSink
 from lakeward.spec.model.table_layout import PartitionField
-from lakeward.spec.sql.names import name_parts, namespace_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,8 +50,7 @@ def create(
     _check(table, settings)
     if session.catalog.tableExists(in_lake(session, table)):
         return False
-    namespace = namespace_of(table)
-    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {in_lake(session, namespace)}")
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace_in_lake(session, table)}")
     return _create(session, table, schema, [PartitionField(field) for field in partition_by], settings)
 
 
@@ -76,8 +74,8 @@ def _create(
     for field in partition_by:
         width = () if field.number is None else (field.number,)
         getattr(spec, field.transform.removesuffix("s"))(field.column, *width)
-    catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog_of(session))
-    parts = name_parts(table)
+    catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog_of(session, table))
+    parts = local_parts(session, table)
     gateway: Any = session.sparkContext._gateway
     name = gateway.new_array(jvm.java.lang.String, len(parts))
     for index, part in enumerate(parts):

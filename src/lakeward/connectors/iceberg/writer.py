@@ -13,7 +13,7 @@ from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
-from lakeward.connectors.iceberg.qualified import catalog_of, procedure, spoken
+from lakeward.connectors.iceberg.qualified import prefix, procedure, spoken
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Blocked, DependencyDown
 from lakeward.platform.text import word
@@ -64,7 +64,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             raise missing_table.block_reason(session, self.stream, self.table).error() from None
 
     def check(self, state: TableState) -> BlockReason | None:
-        return check_table(state, catalog_of(self.session))
+        return check_table(state, prefix(self.session, self.table))
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
         """Write a snapshot that is on no branch, and find it by its id.
@@ -100,7 +100,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             lost = RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
             raise (down or lost) from None
         if isinstance(staged, stage.WentToMain):
-            roll_back = procedure("rollback_to_snapshot", catalog_of(self.session))
+            roll_back = procedure("rollback_to_snapshot", self.table, prefix(self.session, self.table))
             raise Blocked(
                 f"Snapshot {staged.snapshot} of {self.table} has a batch of {self.stream} that no position counts",
                 why="write.wap.enabled was switched off during the write, so the batch went to main unstaged",
@@ -124,7 +124,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             if attempt:
                 pause(attempt)
             try:
-                catalog = catalog_of(self.session)
+                catalog = prefix(self.session, self.table)
                 return publish.publish(staged.loaded, state, staged, build, self.take, catalog=catalog).position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise RetryCommit(f"publishing: {type(moved).__name__}") from moved

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.delta import jvm as delta
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg import jvm as iceberg
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, namespace_in_lake
 from lakeward.connectors.reference.missing_table import missing_table
 from lakeward.platform.errors import Blocked
 from lakeward.platform.runtime import Lake
-from lakeward.spec.sql.names import dotted, name_parts, namespace_of
+from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class IcebergReference:
         try:
             # Load the catalog by name first: if it cannot be loaded, Spark takes `lake` for a namespace and reports a
             # missing namespace instead of the cause.
-            session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session))
+            session._jsparkSession.sessionState().catalogManager().catalog(catalog_of(session, self.table))
             return iceberg.load(session, self.table)
         except Blocked:
             raise missing_table(self.name, self.table, self._tables(session)) from None
@@ -87,12 +87,11 @@ class IcebergReference:
     def _tables(self, session: SparkSession) -> list[str]:
         from pyspark.errors import AnalysisException
 
-        namespace = namespace_of(self.table)
         try:
-            rows = session.sql(f"SHOW TABLES IN {in_lake(session, namespace)}").collect()
+            rows = session.sql(f"SHOW TABLES IN {namespace_in_lake(session, self.table)}").collect()
         except AnalysisException:
             return []
-        return [dotted((*name_parts(namespace), row["tableName"])) for row in rows]
+        return [dotted((*name_parts(self.table)[:-1], row["tableName"])) for row in rows]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import evolve, jvm, missing_table, table
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, spoken
+from lakeward.connectors.iceberg.qualified import catalog_of, in_lake, prefix, spoken
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.engine import schema
@@ -92,7 +92,8 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
 
     @property
     def _schema(self) -> LakeSchema:
-        return LakeSchema(self.writer, catalog_of(self.writer.session), self.additive, self._columns, self._alter)
+        catalog = prefix(self.writer.session, self.writer.table)
+        return LakeSchema(self.writer, catalog, self.additive, self._columns, self._alter)
 
     def _columns(self) -> TableColumns:
         """The columns, from the table's newest metadata."""
@@ -111,7 +112,7 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
         try:
             # The catalog is loaded by its name first. Spark ignores a catalog that cannot be loaded, takes its name for
             # a namespace, and reports that.
-            own._jsparkSession.sessionState().catalogManager().catalog(catalog_of(own))
+            own._jsparkSession.sessionState().catalogManager().catalog(catalog_of(own, name))
             if not own.catalog.tableExists(in_lake(own, name)):
                 return None
         except Exception as error:

@@ -21,7 +21,7 @@ from lakeward.connectors.iceberg import quarantine, removal
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
+from lakeward.connectors.iceberg.qualified import in_lake, prefix
 from lakeward.connectors.iceberg.removal import FailingRows
 from lakeward.connectors.kafka import continuity
 from lakeward.connectors.kafka import position as kafka_position
@@ -247,7 +247,7 @@ class _QuarantineRun:
             Blocked: the table was rolled back, replaced or dropped.
         """
         at = acts.read_state(self.own, table, self.assignment.stream)
-        halt = check_table(at.state, catalog_of(self.own))
+        halt = check_table(at.state, prefix(self.own, at.state.table))
         if halt is not None:
             raise halt.error()
         return at

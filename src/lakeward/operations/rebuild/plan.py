@@ -11,6 +11,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.iceberg import pyiceberg_table, rename
+from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.operations import reset_target as target
 from lakeward.operations import sink_position
@@ -140,7 +142,7 @@ def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
     suited(spec)
     try:
         lake = sink_position.lake_of(context.runtime)
-        rename.swappable(lake, stream)
+        rename.swappable(own(lake, name_parts(spec.sink.label)), stream)
         return _of_tables(context, stream, options, running, chosen, spec, lake)
     except OperationalError as error:
         raise DependencyDown(
@@ -211,7 +213,7 @@ def _of_tables(
 
 def _drop(context: Context, table: str) -> str:
     """The command that drops a table which a rebuild was filling."""
-    return f"lakeward sql --write {word(f'DROP TABLE {call_name(table, context.runtime.lake.name)}')}"
+    return f"lakeward sql --write {word(f'DROP TABLE {call_name(table, prefix_in(context.runtime.lake, table))}')}"
 
 
 def between(start: str, end: str) -> int:

@@ -20,6 +20,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import rename
+from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.rename import Moved
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
@@ -175,7 +176,7 @@ class Rebuild(Operation[RebuildPlan]):
         held.check()
         new = self._load(plan.made)
         at = position.parse(new.properties[position.key(plan.fill)], plan.fill, plan.made)
-        contiguous(plan.stream, plan.made, plan.source, at, live, self.context.runtime.lake.name)
+        contiguous(plan.stream, plan.made, plan.source, at, live, prefix_in(self.context.runtime.lake, plan.made))
         proof = prove(
             plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )

@@ -9,6 +9,7 @@ from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.iceberg.audit import scan
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
 from lakeward.operations.rebuild.missing_rows import places
 from lakeward.platform.errors import Unhealthy
@@ -117,7 +118,7 @@ def prove(
             name,
             f"of {count(totals.consumed, 'record')} {missing:,} are missing, {counted.duplicates:,} are duplicated, "
             f"and {counted.beyond:,} rows were not counted",
-            new.catalog.name,
+            prefix_of(new),
         )
     data["missing"], data["duplicates"], data["partitions"] = 0, 0, _compared(old, new, at, source)
     lines = [

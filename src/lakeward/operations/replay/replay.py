@@ -21,7 +21,7 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.iceberg.check import check_table
-from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
+from lakeward.connectors.iceberg.qualified import in_lake, prefix
 from lakeward.connectors.iceberg.quarantine import Kept
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.source import VALUE, StreamSource
@@ -180,7 +180,7 @@ class _ReplayRun:
         from pyspark.sql import functions as F
 
         at = acts.read_state(self.own, self.report.table, self.assignment.stream)
-        halt = check_table(at.state, catalog_of(self.own))
+        halt = check_table(at.state, prefix(self.own, at.state.table))
         if halt is not None:
             raise halt.error()
         if not self.report.dry_run:

@@ -11,7 +11,9 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.iceberg import rename, rollback
+from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
@@ -88,10 +90,10 @@ class IcebergTable:
 
     @property
     def history(self) -> str:
-        return f"lakeward sql {word(f'FROM {call_name(self.name, self.table.catalog.name)}.history')}"
+        return f"lakeward sql {word(f'FROM {call_name(self.name, prefix_of(self.table))}.history')}"
 
     def movable(self) -> None:
-        rollback.movable(self.table.catalog, self.name)
+        rollback.movable(own(self.table.catalog, self.table.name()), self.name)
 
     @cached_property
     def _links(self) -> Mapping[int, Link]:

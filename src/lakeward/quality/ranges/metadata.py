@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import instant
@@ -40,10 +40,8 @@ def catalog(runtime: Runtime) -> Catalog:
     Raises:
         DependencyDown: the catalog does not answer.
     """
-    from pyiceberg.catalog import load_catalog
-
     with _answering():
-        return load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        return load_lake(runtime.lake, runtime.pgpass)
 
 
 def history(lake: Catalog, table: str) -> History:

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.settings import Catalog, LakeCatalog, Settings
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
@@ -63,7 +64,7 @@ _OURS = {
 
 def catalog_findings(settings: Settings) -> Iterator[Finding]:
     """Problems of the catalogs."""
-    if settings.catalogs and settings.catalog != Catalog():
+    if settings.lake is not None and settings.catalog != Catalog():
         message = "there are catalog: (of the embedded catalog) and catalogs:; keep one of the two"
         yield Finding(("catalog",), message, key=True)
     yield from _of_default(settings)
@@ -92,8 +93,9 @@ def _of_default(settings: Settings) -> Iterator[Finding]:
         yield Finding(("default_catalog",), message, missing=True, valid=names)
     elif default is not None and not names:
         yield Finding(("default_catalog",), "there is no catalogs: that has one", default, key=True)
-    elif default is not None and default not in names:
-        yield Finding(("default_catalog",), "no catalog of catalogs: has this name", default, valid=names)
+    elif default is not None and default not in (*names, CATALOG):
+        message = f"no catalog of catalogs: has this name, and it is not {CATALOG}, the embedded one"
+        yield Finding(("default_catalog",), message, default, valid=(*names, CATALOG))
 
 
 def _of_rest(at: Path_, catalog: LakeCatalog) -> Iterator[Finding]:

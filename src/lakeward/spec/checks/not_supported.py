@@ -68,8 +68,10 @@ def of_settings(settings: Settings) -> Found:
         yield ("catalog", "properties"), what
     for name, catalog in settings.catalogs.items():
         default = settings.lake
+        keys = settings.catalog.connection if default is None else default.keys
         # The SDK of a Spark application has one file with keys.
-        if default is not None and catalog.keys != default.keys and (catalog.keys is not None or catalog.aws):
+        has_keys = catalog.keys is not None or catalog.aws
+        if has_keys and catalog.keys != keys and (default is not None or keys is not None):
             key = "connection" if catalog.aws else "store"
             what = f"keys of a second object store: leave {key}: out, or name the one of {settings.lake_name}"
             yield ("catalogs", name, key), what

@@ -19,6 +19,7 @@ from lakeward.spec.model.stream import Resources, StreamSpec
 from lakeward.spec.model.tables import Tables, matches
 from lakeward.spec.model.types import DriverName
 from lakeward.spec.read.document import Path_
+from lakeward.spec.sql.names import catalog_in, dotted, name_parts
 
 _OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
 """Keys by which streams with the same sink are compared."""
@@ -244,11 +245,13 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
 
 def name_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
     """Tables whose names a Hive Metastore or Glue cannot have."""
-    if settings.lake is None:
-        return
     for spec in streams:
         sink = spec.sink.iceberg
-        if sink is not None and (why := flat_name(sink.table, settings.lake.type)):
+        further = None if sink is None else catalog_in(sink.table, settings.others)
+        catalog = settings.lake if further is None else settings.others[further]
+        if sink is None or catalog is None:
+            continue
+        if why := flat_name(sink.table if further is None else dotted(name_parts(sink.table)[1:]), catalog.type):
             yield ProjectFinding(spec.id, ("sink", "iceberg", "table"), why, sink.table)
 
 

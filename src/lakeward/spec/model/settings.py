@@ -259,10 +259,11 @@ class Settings(SpecModel):
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     catalogs: dict[Name, LakeCatalog] = Field(default_factory=dict)
-    """Catalogs of your lake, in place of the embedded one, by the names that they have in SQL, e.g. `prod`. Tables of
-    the default one are `namespace.table`, or `prod.namespace.table`; those of the others are for `lakeward sql`."""
+    """Catalogs of your lake, by the names that they have in SQL, e.g. `prod`. Tables of the default one are
+    `namespace.table`, or `prod.namespace.table`; those of the others are `NAME.namespace.table`."""
     default_catalog: Name | None = None
-    """The catalog that streams, checks and maintenance work in; required if `catalogs` has several."""
+    """The catalog of tables that are written without a catalog; required if `catalogs` has several. `lake` is the
+    embedded one, unless `catalogs` has another of that name; a single catalog is the default one by itself."""
     checkpoints: ObjectPlace | None = None
     """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
     the connection of the catalog."""
@@ -284,7 +285,7 @@ class Settings(SpecModel):
     @property
     def lake_name(self) -> str:
         """The name of the lake's catalog in Spark, PyIceberg and SQL."""
-        if self.default_catalog is not None and self.default_catalog in self.catalogs:
+        if self.default_catalog is not None and self.default_catalog in (*self.catalogs, CATALOG):
             return str(self.default_catalog)
         return str(next(iter(self.catalogs))) if len(self.catalogs) == 1 else CATALOG
 
@@ -304,6 +305,6 @@ class Settings(SpecModel):
     @property
     def others(self) -> dict[str, LakeCatalog]:
         """The catalogs other than the default one, by name; none while no default one is named."""
-        if self.lake is None:
+        if self.lake is None and self.default_catalog != CATALOG:
             return {}
         return {str(name): each for name, each in self.catalogs.items() if name != self.lake_name}

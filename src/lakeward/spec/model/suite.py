@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from lakeward.spec.model.base import Bool, SpecModel, Text
-from lakeward.spec.model.table_names import KnownCatalogs, TableName, check_catalog
+from lakeward.spec.model.table_names import KnownCatalogs, TableName
 from lakeward.spec.model.types import Duration, ExpectationType, Span
 from lakeward.spec.sql.names import with_suffix, without_catalog
 
@@ -69,8 +69,6 @@ class Expectation(SpecModel):
         named = {key: value[key] for key in ("reference", "other") if isinstance(value.get(key), str)}
         if context is None or not named:
             return value
-        for name in named.values():
-            check_catalog(name, context)
         return value | {key: without_catalog(name, context["catalog"]) for key, name in named.items()}
 
     @property

@@ -9,7 +9,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from lakeward.spec.model.types import Written
-from lakeward.spec.sql.names import catalog_in, dotted, name_parts, namespace_of, without_catalog
+from lakeward.spec.sql.names import dotted, name_parts, namespace_of, without_catalog
 
 _TABLE_BYTES = 200
 """Most bytes of a table's name: with a suffix of Lakeward, and as the name of a suite's file, it stays below 255."""
@@ -28,22 +28,12 @@ class KnownCatalogs(TypedDict):
     """The catalogs by which names of tables are read: the context of a validation.
 
     Attributes:
-        catalog: the name of the lake's catalog, which names of tables may begin with; empty: they may not.
-        others: names of catalogs whose tables are refused.
+        catalog: the name of the default catalog, which names of tables may begin with; empty: they may not.
+        others: the names of the further ones, which the names of their tables begin with.
     """
 
     catalog: str
     others: tuple[str, ...]
-
-
-def check_catalog(name: str, known_catalogs: KnownCatalogs) -> None:
-    """Refuse a table of another catalog than the default one.
-
-    Raises:
-        ValueError: it is one.
-    """
-    if (other := catalog_in(name, known_catalogs["others"])) is not None:
-        raise ValueError(f"not yet: a table of {other}: only lakeward sql uses more than the default catalog")
 
 
 def _named(kind: type[Written]) -> CoreSchema:
@@ -54,7 +44,6 @@ def _named(kind: type[Written]) -> CoreSchema:
         if not isinstance(text, str) or context is None:
             return kind(text)
         catalog = context["catalog"]
-        check_catalog(text, context)
         if catalog and text.startswith(f"{catalog}.") and text.count(".") == 1 and "*" in text:
             raise ValueError(f"{catalog} is the catalog: its tables are *.*, those of a namespace are NAMESPACE.*")
         return kind(without_catalog(text, catalog))

@@ -85,14 +85,21 @@ def overrides(rule: SpecModel) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key not in ("match", "why")}
 
 
-def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stream") -> ResolvedPolicy:
+def resolve_policy(
+    tables: Tables, table: str, class_: TableClass = "append-stream", further: str | None = None
+) -> ResolvedPolicy:
     """The policy of `table`: class defaults, then `defaults`, then matching `policies`, then matching `unsafe`.
 
-    `class_` is derived from the table's writers; an entry with `class:` overrides it.
+    `class_` is derived from the table's writers; an entry with `class:` overrides it. A glob covers tables of a further
+    catalog only if it begins with its name: `*.*` is of the default catalog.
+
+    Args:
+        further: the name of the table's catalog, if it is not the default one.
     """
     layers: list[tuple[str, dict[str, Any]]] = [("defaults", overrides(tables.defaults))]
-    layers += [(f"policies[{i}] ({r.match})", overrides(r)) for i, r in enumerate(tables.policies) if matches(r, table)]
-    layers += [(f"unsafe[{i}] ({r.why})", overrides(r)) for i, r in enumerate(tables.unsafe) if matches(r, table)]
+    rules = [(f"policies[{i}] ({r.match})", r) for i, r in enumerate(tables.policies)]
+    rules += [(f"unsafe[{i}] ({r.why})", r) for i, r in enumerate(tables.unsafe)]
+    layers += [(name, overrides(rule)) for name, rule in rules if matches(rule, table, further)]
     chosen = str(class_)
     for _, data in layers:
         chosen = data.get("class", chosen)
@@ -109,9 +116,11 @@ def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stre
     return ResolvedPolicy(table, Policy.model_validate(document), origins)
 
 
-def matches(rule: SpecModel, table: str) -> bool:
-    """Whether the entry names the table, or its glob covers it."""
+def matches(rule: SpecModel, table: str, further: str | None = None) -> bool:
+    """Whether the entry names the table, or its glob covers it; `further`: of `resolve_policy`."""
     match = cast(Rule, rule).match
+    if further is not None and not match.startswith(f"{further}."):
+        return False
     return table == match or fnmatchcase(table, match)
 
 

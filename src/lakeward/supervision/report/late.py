@@ -137,13 +137,11 @@ def state(runtime: Runtime, spec: StreamSpec, kept: Callable[[str], Kept]) -> La
     """
     if spec.late is None:
         return None
-    from pyiceberg.catalog import load_catalog
-
-    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.catalog import load_lake
 
     table = str(spec.late.table)
     lake = runtime.lake
-    if load_catalog(lake.name, **pyiceberg_properties(lake, runtime.pgpass)).table_exists(name_parts(table)):
+    if load_lake(lake, runtime.pgpass).table_exists(name_parts(table)):
         return LateState(table)
     found = kept(table)
     if not found.records:

@@ -88,12 +88,10 @@ def read(runtime: Runtime, spec: StreamSpec, position: Position | None, rejectin
     counted = position.totals.quarantined if position is not None else 0
     if spec.quarantine is None or not counted:
         return None
-    from pyiceberg.catalog import load_catalog
-
-    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.catalog import load_lake
 
     name, stream = str(spec.quarantine.table), str(spec.id)
-    catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    catalog = load_lake(runtime.lake, runtime.pgpass)
     table = _table(catalog, name)
     if table is not None and (spec.lineage != "rows" or _rows(table, stream) >= counted):
         return QuarantineState(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
+from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import instant
@@ -190,22 +191,21 @@ def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> TableAnswer
     """What the table says; None if the sink is no Iceberg table or the table does not exist."""
     if spec.sink.iceberg is None:
         return None
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
-    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.catalog import load_lake
     from lakeward.connectors.iceberg.check import check_table
     from lakeward.connectors.iceberg.pyiceberg_table import state_of
 
     name = str(spec.sink.iceberg.table)
     try:
-        catalog = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        catalog = load_lake(runtime.lake, runtime.pgpass)
         table = catalog.load_table(name_parts(name))
     except NoSuchTableError:
         return None
     position = _position(table.properties, spec)
     exact = spec.sink.iceberg.commit == "exact"
-    blocked = check_table(state_of(table.metadata, str(spec.id), name), runtime.lake.name)
+    blocked = check_table(state_of(table.metadata, str(spec.id), name), prefix_in(runtime.lake, name))
     return position, _others(table, since), blocked if exact else None
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakeward.platform.errors import Internal
 from lakeward.spec.model.policy import Policy
+from lakeward.spec.sql.names import name_parts
 from lakeward.spec.sql.statements import call_name, quote, quote_table, quote_text
 from lakeward.tables.observe.predicate import in_catalog
 from lakeward.tables.plan.model import Action, Rewrite, Tag
@@ -22,7 +23,7 @@ def statements(table: str, action: Action, policy: Policy, catalog: str) -> list
     """The statements of a planned action, in order.
 
     Args:
-        catalog: the name of the lake's catalog.
+        catalog: `qualified.prefix_in` of the table.
     """
     if action.action == "compact":
         return [rewrite(table, each, policy, catalog) for each in action.rewrites]
@@ -64,16 +65,34 @@ def rewrite(table: str, planned: Rewrite, policy: Policy, catalog: str) -> str:
         options["rewrite-all"] = "true"
     order = {"strategy": "sort", "sort_order": planned.order.iceberg} if planned.order is not None else {}
     chosen = {key: str(option) for key, option in options.items()}
-    return _call("rewrite_data_files", table, catalog, {**order, **_where(planned.where, catalog)}, chosen)
+    return _call(
+        "rewrite_data_files",
+        table,
+        catalog,
+        {**order, **_where(planned.where, table, catalog)},
+        chosen,
+    )
 
 
 def merge_deletes(table: str, where: Sequence[str], catalog: str) -> str:
     """Merge of the position deletes of partitions into as few files as the table's granularity allows."""
-    return _call("rewrite_position_delete_files", table, catalog, _where(where, catalog), {"min-input-files": "2"})
+    return _call(
+        "rewrite_position_delete_files",
+        table,
+        catalog,
+        _where(where, table, catalog),
+        {"min-input-files": "2"},
+    )
 
 
-def _where(conditions: Sequence[str], catalog: str) -> dict[str, str | int | datetime]:
-    return {"where": " OR ".join(f"({in_catalog(each, catalog)})" for each in conditions)} if conditions else {}
+def _where(conditions: Sequence[str], table: str, catalog: str) -> dict[str, str | int | datetime]:
+    there = _catalog_of(table, catalog)
+    return {"where": " OR ".join(f"({in_catalog(each, there)})" for each in conditions)} if conditions else {}
+
+
+def _catalog_of(table: str, catalog: str) -> str:
+    """The name of the table's catalog: the first part of the name of a table in a further one."""
+    return catalog or name_parts(table)[0]
 
 
 def set_properties(place: str, properties: Mapping[str, str]) -> str:
@@ -113,4 +132,4 @@ def _call(
     if options:
         pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
         parts.append(f"options => map({pairs})")
-    return f"CALL {quote(catalog)}.{quote('system')}.{quote(procedure)}({', '.join(parts)})"
+    return f"CALL {quote(_catalog_of(table, catalog))}.{quote('system')}.{quote(procedure)}({', '.join(parts)})"

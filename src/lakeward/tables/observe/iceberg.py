@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.platform.text import count, instant, whole_number
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.facts import (
@@ -71,7 +72,7 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
         streams=tuple(position.streams_of(metadata.properties)),
         profile=profile,
         columns=tuple(table.schema().column_names),
-        catalog=table.catalog.name,
+        catalog=prefix_of(table),
         partition_fields=tuple(sorted({field.name for spec in metadata.partition_specs for field in spec.fields})),
     )
 

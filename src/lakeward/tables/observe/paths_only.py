@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg.catalogs.routed import own
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -81,6 +83,7 @@ def pointer_of(catalog: Catalog, identifier: tuple[str, ...]) -> str | None:
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
 
+    catalog = own(catalog, identifier)
     if not isinstance(catalog, SqlCatalog):
         return None
     query = select(IcebergTables.metadata_location).where(

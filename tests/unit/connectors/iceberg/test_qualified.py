@@ -86,8 +86,8 @@ def test_a_recorded_condition_is_of_the_catalog_as_it_is_called_now() -> None:
 
 
 def test_commands_name_the_catalog(tmp_path: Path) -> None:
-    assert procedure("rollback_to_snapshot", "prod") == "CALL prod.system.rollback_to_snapshot"
-    assert procedure("x", "default").startswith("CALL `default`.system")
+    assert procedure("rollback_to_snapshot", "a.q", "prod") == "CALL prod.system.rollback_to_snapshot"
+    assert procedure("x", "a.q", "default").startswith("CALL `default`.system")
     back = missing_table.register("a.q", "/m.json", "s", "prod")
     assert "CALL prod.system.register_table(table => 'a.q'" in back
     ways = missing_records_table.block_reason("s", "a.q", 5, Lake(name="prod", warehouse=str(tmp_path))).next

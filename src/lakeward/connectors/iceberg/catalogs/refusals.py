@@ -24,6 +24,10 @@ class Forbidden(DependencyDown):
     """Raised when the server accepts the login, but refuses a privilege."""
 
 
+class Away(DependencyDown):
+    """Raised when a further catalog does not answer: its tables are unknown, those of the others are not."""
+
+
 def refusal(what: str, where: str, region: str, code: str, message: str) -> DependencyDown | None:
     """The error for an answer of AWS that refuses the keys or a privilege; None for another answer. Pure.
 

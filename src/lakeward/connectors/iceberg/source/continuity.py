@@ -142,7 +142,7 @@ def _forward(stream: str, at: Offset, committed: datetime, history: History) -> 
     """The way back to the position; empty if the table has commits since then, which would be lost."""
     if at.snapshot is None or history.main[0].at > committed:
         return ""
-    set_back = procedure("set_current_snapshot", history.catalog)
+    set_back = procedure("set_current_snapshot", history.table, history.catalog)
     call = word(f"{set_back}({argument(history.table)}, {at.snapshot})")
     return f"lakeward sql --write {call}   restores its rows; then: lakeward streams start {stream}; or "
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.catalog import load_lake
+from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
@@ -47,7 +48,7 @@ class History:
 
     Attributes:
         table, uuid: its name and id; a recreated table of the same name has another id.
-        catalog: the name of the lake's catalog, for commands.
+        catalog: `qualified.prefix_in` of the table, for commands.
         main: the commits.
         others: snapshots that are not on main -> when they were committed.
     """
@@ -103,14 +104,13 @@ def read(runtime: Runtime, table: str) -> History | None:
     Raises:
         DependencyDown: the catalog does not answer.
     """
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
     from sqlalchemy.exc import OperationalError
 
     try:
-        lake = load_catalog(runtime.lake.name, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+        lake = load_lake(runtime.lake, runtime.pgpass)
         try:
-            return of(table, lake.load_table(name_parts(table)).metadata, lake.name)
+            return of(table, lake.load_table(name_parts(table)).metadata, prefix_in(runtime.lake, table))
         finally:
             lake.close()
     except NoSuchTableError:

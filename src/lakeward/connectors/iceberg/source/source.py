@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.iceberg import missing_table
-from lakeward.connectors.iceberg.qualified import in_lake
+from lakeward.connectors.iceberg.qualified import in_lake, prefix_in
 from lakeward.connectors.iceberg.source import continuity, history, position, reread
 from lakeward.connectors.iceberg.source.history import History
 from lakeward.connectors.iceberg.source.position import Offset
@@ -63,8 +63,8 @@ class IcebergStreamSource(StreamSource):
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
         table_history = self._history()
         if table_history is None:
-            newest = missing_table.newest_metadata(self.runtime.lake.warehouse, self.table)
-            raise continuity.missing(stream, self.name, self.table, newest, self.runtime.lake.name)
+            newest = missing_table.newest_in(self.runtime.lake, self.table)
+            raise continuity.missing(stream, self.name, self.table, newest, prefix_in(self.runtime.lake, self.table))
         self._at = position.parse(at)
         continuity.check(stream, self.name, self._at, table_history, self.iceberg.skip)
 
