@@ -40,7 +40,7 @@ def validate(
         from lakeward.cli.deep import deep_problems
 
         problems += deep_problems(state().project, loaded, _runtime())
-    if deep and loaded.settings.lake is not None:
+    if deep and loaded.settings.catalogs:
         from lakeward.cli.deep import catalog_problems
 
         problems += catalog_problems(state().project, state().home, loaded)

@@ -42,7 +42,8 @@ def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Probl
     file = project.settings_file
     document = read_document(file.read_text(encoding="utf-8-sig"))
     lake = lake_of(loaded.settings, home, 0)
-    answers = [(("catalogs", each.name), answer) for each in (lake, *lake.others) for answer in answers_of(each)]
+    configured = (*([] if loaded.settings.lake is None else [lake]), *lake.others)
+    answers = [(("catalogs", each.name), answer) for each in configured for answer in answers_of(each)]
     places = {path: document.place(path, key=True) for path, _ in answers}
     return [
         Problem(

@@ -156,6 +156,7 @@ def _lake(runtime: Runtime) -> dict[str, str]:
     """Conf of a session that can read the tables of the lake."""
     if runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(runtime.pgpass))
+    os.environ.update(catalog.environment(runtime.lake, runtime.jars))
     classpath = os.pathsep.join(str(jar) for jar in jars.spark_classpath(runtime.jars))
     return {"spark.driver.extraClassPath": classpath, **catalog.spark_conf(runtime.lake)}
 

@@ -18,6 +18,7 @@ from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
 from lakeward.spec.read.loader import load_project, load_settings
+from lakeward.spec.read.settings_file import usable_settings
 from lakeward.stack import groups, requirements, supervised
 from lakeward.stack.site import StackContext, lake_of
 from lakeward.stack.stack import Stack
@@ -54,7 +55,7 @@ def examine(project: Project, home: Home) -> list[Check]:
             checks.append(paused_dags(stack.site(state)))
     else:
         checks.append(Check("stack", True, "not running", "up when you need it", "lakeward stack up"))
-    return [*checks, *catalog_checks(project, home), *delta_store(project, home), survival(), owners()]
+    return [*checks, *catalog_checks(project, home), *delta_store(project, home), survival(), owners(project)]
 
 
 def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
@@ -135,10 +136,8 @@ def catalog_checks(project: Project, home: Home) -> Iterator[Check]:
         wanted = "conf/lakeward.yaml is valid"
         yield Check("settings", False, error.why or error.what, wanted, "lakeward config validate")
         return
-    if settings.lake is None:
-        return
     lake = lake_of(settings, home, 0)
-    for each in (lake, *lake.others):
+    for each in (*([] if settings.lake is None else [lake]), *lake.others):
         of = f" {each.name}" if lake.others else ""
         for answer in answers_of(each):
             yield Check(f"{answer.name}{of}", answer.ok, answer.found, answer.wanted, answer.next)
@@ -193,13 +192,15 @@ def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
     return Check(name, True, "no control group ends them", required)
 
 
-def owners() -> Check:
+def owners(project: Project) -> Check:
     """Which tables are asked before maintenance deletes a file: a catalog elsewhere cannot be."""
+    settings = usable_settings(project)
+    further = f", of {', '.join(settings.others)}" if settings.others else ""
     return Check(
         "owners of files",
         True,
-        "before a file is deleted, the tables of catalog lake, of others in its database, and the Delta tables of its "
-        "warehouse are asked",
+        f"before a file is deleted, the tables of catalog {settings.lake_name}{further}, of others in its database, "
+        "and the Delta tables of its warehouse are asked",
         "no table of a catalog elsewhere uses their files",
         "where one does, set gc.enabled=false on the table whose files it uses: none of them is deleted then",
     )

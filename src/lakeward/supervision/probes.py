@@ -75,7 +75,7 @@ def _kafka(name: str, runtime: Runtime) -> str | None:
 
 
 def _catalog(name: str, runtime: Runtime) -> str | None:
-    lake = runtime.lake
+    lake = next((each for each in runtime.lake.others if each.catalog == name), runtime.lake)
     if lake.rest:
         from pyiceberg.catalog import load_catalog
 

@@ -78,10 +78,12 @@ def state_of(connection: Connection, runtime: Runtime, project: Project) -> str 
     Raises:
         DependencyDown: the catalog does not answer.
     """
-    catalog = kind_of(runtime.lake).state(runtime.lake, runtime.pgpass)
-    if catalog is None:
-        return None
-    digest = hashlib.sha256(catalog.encode())
+    digest = hashlib.sha256()
+    for lake in (runtime.lake, *runtime.lake.others):
+        catalog = kind_of(lake).state(lake, runtime.pgpass)
+        if catalog is None:
+            return None
+        digest.update(catalog.encode())
     for part in (*_delta_logs(runtime.lake), *_files(project), [each.id for each in waivers.in_force(connection)]):
         digest.update(f"\n{part}".encode())
     return digest.hexdigest()[:32]

@@ -20,7 +20,6 @@ from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.connectors.iceberg.catalogs.routed import own
-from lakeward.connectors.iceberg.qualified import further_of, lake_of
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError, Unhealthy
 from lakeward.platform.runtime import Project, Runtime, absent
@@ -29,6 +28,7 @@ from lakeward.spec.model.policy import Policy, TableClass
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.tables import Tables, resolve_policy
 from lakeward.spec.read.loader import Loaded, load_project
+from lakeward.spec.sql.catalogs import further_of, lake_of
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.tables.facts import Thresholds
 from lakeward.tables.observe import paths_only as paths

@@ -168,12 +168,11 @@ def test_a_table_is_named_with_or_without_the_catalog(lakeward, tmp_path):
         assert (code, document["table"], document["streams"]) == (0, "a.good", ["good"]), name
 
 
-def test_a_table_of_another_catalog_is_refused_with_what_reads_it(lakeward, tmp_path):
+def test_a_table_of_a_further_catalog_has_its_policy(lakeward, tmp_path):
     settings = (
         "default_catalog: prod\ncatalogs: {prod: {type: rest, uri: 'https://c'}, dev: {type: rest, uri: 'https://d'}}"
     )
     (tmp_path / "conf" / "lakeward.yaml").write_text(settings)
-    code, _, err = lakeward("tables", "policy", "dev.a.good")
-    assert code == 2
-    assert "Table dev.a.good is in the catalog dev" in err
-    assert 'lakeward sql "FROM dev.a.good"' in err
+    code, out, _ = lakeward("tables", "policy", "dev.a.good", "-o", "json")
+    document = json.loads(out)
+    assert (code, document["table"], document["policy"]["class"]) == (0, "dev.a.good", "foreign")

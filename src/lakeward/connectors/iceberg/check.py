@@ -42,7 +42,7 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
     """What blocks every batch: staging is switched off, or landed rows are missing from the table.
 
     Args:
-        catalog: `qualified.prefix_in` of the table, for commands.
+        catalog: `catalogs.prefix_in` of the table, for commands.
     """
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     stray = _uncounted_snapshot(state)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lakeward.connectors.commit_protocol import erased
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import missing_table
-from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.platform.runtime import Lake
 from lakeward.platform.text import count, word
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.spec.sql.statements import call_name, quote, quote_text
 
 REASON, LATE_REASON = "quarantine-missing", "late-missing"

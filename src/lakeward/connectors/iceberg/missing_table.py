@@ -14,18 +14,11 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
-from lakeward.connectors.iceberg.qualified import (
-    catalog_of,
-    lake_of,
-    local_parts,
-    namespace_in_lake,
-    prefix,
-    procedure,
-    spoken,
-)
+from lakeward.connectors.iceberg.qualified import catalog_of, local_parts, namespace_in_lake, prefix, procedure, spoken
 from lakeward.platform.runtime import Lake
 from lakeward.platform.text import word
 from lakeward.spec.model.file_paths import local
+from lakeward.spec.sql.catalogs import lake_of
 from lakeward.spec.sql.names import dotted, name_parts, namespace_of
 from lakeward.spec.sql.statements import argument, call_name, quote, quote_text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.iceberg.catalogs.routed import Further
-from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.names import catalog_in, name_parts, namespace_of
 from lakeward.spec.sql.statements import call_name, quote_table
 
@@ -27,30 +27,14 @@ FURTHER: Final = "spark.lakeward.catalogs"
 """Spark conf with the names of the further catalogs, with commas between them; not set without any."""
 
 
-def further_of(lake: Lake, table: str) -> str | None:
-    """The name of the further catalog that a table is in; None for a table of the default one."""
-    return catalog_in(table, [each.name for each in lake.others]) if lake.others else None
-
-
-def lake_of(lake: Lake, table: str) -> Lake:
-    """The catalog that a table is in."""
-    further = further_of(lake, table)
-    return next((each for each in lake.others if each.name == further), lake)
-
-
-def prefix_in(lake: Lake, table: str) -> str:
-    """What SQL has before the recorded name of a table: the default catalog; empty if the name has its catalog."""
-    return "" if lake_of(lake, table) is not lake else lake.name
-
-
 def prefix_of(table: Table) -> str:
-    """`prefix_in` of a table of PyIceberg."""
+    """`catalogs.prefix_in` of a table of PyIceberg."""
     catalog: Any = table.catalog
     return "" if isinstance(catalog, Further) else str(catalog.name)
 
 
 def prefix(session: Session, table: str) -> str:
-    """`prefix_in` where there is a session."""
+    """`catalogs.prefix_in` where there is a session."""
     return "" if _further(session, table) is not None else session.conf.get(KEY, CATALOG) or CATALOG
 
 
@@ -96,6 +80,6 @@ def procedure(name: str, table: str, catalog: str) -> str:
 
     Args:
         table: the table that it works on.
-        catalog: `prefix_in` of the table.
+        catalog: `catalogs.prefix_in` of the table.
     """
     return f"CALL {call_name(f'system.{name}', catalog or name_parts(table)[0])}"

@@ -12,7 +12,6 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.iceberg import pyiceberg_table, rename
 from lakeward.connectors.iceberg.catalogs.routed import own
-from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.operations import reset_target as target
 from lakeward.operations import sink_position
@@ -28,6 +27,7 @@ from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import count, word
 from lakeward.registry import generations, streams
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.spec.sql.statements import call_name
 

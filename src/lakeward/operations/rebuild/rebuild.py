@@ -20,7 +20,6 @@ from pyiceberg.exceptions import NoSuchTableError
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import rename
-from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.rename import Moved
 from lakeward.operations import sink_position
 from lakeward.operations.context import Context
@@ -37,6 +36,7 @@ from lakeward.operations.request import Outcome, Request
 from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient, expect
 from lakeward.registry import changes, generations, streams
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.spec.sql.names import name_parts
 from lakeward.telemetry import failpoints
 

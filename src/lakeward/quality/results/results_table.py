@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.registry import verifications
 from lakeward.registry.verifications import CheckResult, Verification
+from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,6 +162,7 @@ def _table(lake: Catalog) -> Table:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.transforms import IdentityTransform
 
+    lake = own(lake, name_parts(TABLE))
     try:
         return lake.load_table(TABLE)
     except NoSuchTableError:

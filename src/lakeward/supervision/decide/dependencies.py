@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.file_paths import folder_of, on_s3
+from lakeward.spec.sql.catalogs import lake_of
 
 if TYPE_CHECKING:
     from lakeward.spec.model.settings import Driver
@@ -87,11 +88,29 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
             yield Dependency(Kind.STORE, folder_of(path))
     if postgres := sink.get("postgres"):
         yield Dependency(Kind.POSTGRES, str(postgres["connection"]))
-    if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine") or spec.get("late"):
-        yield Dependency(Kind.CATALOG, runtime.lake.catalog)
-        if not runtime.lake.rest or "delta" in sink:  # the server of a REST catalog has the locations of its tables
-            yield Dependency(Kind.STORE, runtime.lake.warehouse)
+    lakes = [lake_of(runtime.lake, table) for table in _written(spec)]
+    lakes += [lake for table in _read(spec) if (lake := lake_of(runtime.lake, table)) is not runtime.lake]
+    for lake in lakes:
+        yield Dependency(Kind.CATALOG, lake.catalog)
+    if runtime.lake in lakes and (not runtime.lake.rest or "delta" in sink):
+        # The server of a REST catalog has the locations of its tables.
+        yield Dependency(Kind.STORE, runtime.lake.warehouse)
     yield Dependency(Kind.STORE, runtime.checkpoints)
+
+
+def _written(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The tables of the lake that a stream lands in."""
+    sink = spec.get("sink") or {}
+    ends = (sink.get("iceberg"), sink.get("delta"), spec.get("quarantine"), spec.get("late"))
+    return (str(end["table"]) for end in ends if end)
+
+
+def _read(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The Iceberg tables that it reads."""
+    sources = (source.get("iceberg") for source in (spec.get("sources") or {}).values())
+    yield from (str(source["table"]) for source in sources if source)
+    references = (reference.get("iceberg") for reference in (spec.get("reference") or {}).values())
+    yield from (str(table) for table in references if table)
 
 
 def of_its_driver(entry: Driver, resource_managers: str | None = None) -> frozenset[Dependency]:

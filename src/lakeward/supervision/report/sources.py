@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
-from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import instant
 from lakeward.spec.model.file_paths import local
 from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report import quarantine_loss
 from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together

@@ -23,7 +23,7 @@ def statements(table: str, action: Action, policy: Policy, catalog: str) -> list
     """The statements of a planned action, in order.
 
     Args:
-        catalog: `qualified.prefix_in` of the table.
+        catalog: `catalogs.prefix_in` of the table.
     """
     if action.action == "compact":
         return [rewrite(table, each, policy, catalog) for each in action.rewrites]

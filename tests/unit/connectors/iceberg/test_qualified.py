@@ -26,6 +26,7 @@ DEFAULT_ONLY = {
     "connectors/iceberg/catalog.py",  # which is not written
     "platform/runtime.py",
     "spec/model/settings.py",
+    "spec/checks/catalogs.py",  # `default_catalog: lake`
     "tables/observe/predicate.py",  # conditions are recorded with it
 }
 """Files that know the default name."""

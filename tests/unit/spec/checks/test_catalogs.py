@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.platform.runtime import Lake
+from lakeward.spec.model.tables import Tables, resolve_policy
+from lakeward.spec.sql.catalogs import further_of, lake_of, prefix_in
+
 URI = "https://catalog.example.com/api/catalog"
 HIVE = "type: hive, uri: 'thrift://h:9083', warehouse: s3://lake/w"
 REST = f"type: rest, uri: '{URI}'"
@@ -268,9 +272,63 @@ def test_several_catalogs_are_read_and_one_is_the_default(project):
     assert [str(each) for each in loaded.streams["copy"].spec.tables] == ["sales.copy", "sales.bad"]
 
 
-def test_tables_of_another_catalog_are_refused_at_their_lines(project):
-    found = project({**files("staging"), "conf/lakeward.yaml": TWO}).problems
-    refused = {(each.file, each.line) for each in found if "not yet: a table of staging" in each.message}
-    streams = {("conf/streams/copy.yaml", line) for line in (4, 5, 8, 9)}  # source, reference, sink, quarantine
-    suite = {("expectations/sales.copy.yaml", line) for line in (2, 5)}  # its table, and the one of an expectation
-    assert refused == streams | suite | {("conf/tables.yaml", 1)}
+def further(settings: str) -> dict[str, str]:
+    """The files with all tables in `staging`; a suite's file has the name of its table."""
+    made = files("staging") | {"conf/lakeward.yaml": settings}
+    return made | {"expectations/staging.sales.copy.yaml": made.pop("expectations/sales.copy.yaml")}
+
+
+def test_tables_of_a_further_catalog_keep_its_name(project):
+    loaded = project(further(TWO))
+    assert [each for each in loaded.problems if each.severity == "error"] == []
+    spec = loaded.streams["copy"].spec
+    assert [str(each) for each in spec.tables] == ["staging.sales.copy", "staging.sales.bad"]
+    names = (spec.sources["t"].iceberg.table, spec.reference["names"].iceberg)
+    assert names == ("staging.sales.orders", "staging.sales.names")
+    suite = loaded.suites["staging.sales.copy"]
+    assert suite.expectations[0].kwargs["reference"] == "staging.sales.names"
+
+
+@pytest.mark.parametrize(
+    ("name", "further"),
+    [
+        ("staging.sales.orders", "staging"),
+        ("staging.eu.sales.orders", "staging"),
+        ("staging.orders", None),  # a namespace of the default catalog
+        ("prod.sales.orders", None),
+        ("`stag.ing`.sales.orders", None),
+        ("Staging.sales.orders", None),  # Spark tells names of catalogs apart by case
+    ],
+)
+def test_the_first_of_three_parts_is_the_catalog(name, further):
+    staging = Lake(name="staging", warehouse="w", properties={"type": "rest", "uri": "https://s"})
+    lake = Lake(name="prod", warehouse="/w", others=(staging,))
+    assert further_of(lake, name) == further
+    assert lake_of(lake, name) is (lake if further is None else staging)
+    assert prefix_in(lake, name) == ("prod" if further is None else "")
+
+
+def test_a_glob_covers_a_further_catalog_only_by_its_name():
+    tables = Tables.model_validate({"policies": [{"match": "*.*", "maintain": True}]})
+    named = Tables.model_validate({"policies": [{"match": "staging.*", "maintain": True}]})
+    table = "staging.sales.orders"
+    assert resolve_policy(tables, table, "foreign", "staging").policy.maintain is False
+    assert resolve_policy(named, table, "foreign", "staging").policy.maintain is True
+    assert resolve_policy(tables, "sales.orders", "foreign").policy.maintain is True
+
+
+def test_the_embedded_catalog_is_the_default_beside_others(project):
+    text = f"default_catalog: lake\ncatalogs: {{staging: {{{REST}}}}}"
+    loaded = project(further(text))
+    assert [each for each in loaded.problems if each.severity == "error"] == []
+    settings = loaded.settings
+    assert (settings.lake, settings.lake_name, list(settings.others)) == (None, "lake", ["staging"])
+
+
+def test_names_of_a_further_hive_metastore_are_checked_without_the_catalog(project):
+    hive = "type: hive, uri: 'thrift://h:9083', warehouse: /w"
+    text = f"default_catalog: prod\ncatalogs: {{prod: {{{REST}}}, staging: {{{hive}}}}}"
+    assert [each for each in project(further(text)).problems if each.severity == "error"] == []
+    nested = further(text) | {"conf/streams/copy.yaml": STREAM.format("staging.eu")}
+    [bad] = [each for each in project(nested).problems if each.path == "sink.iceberg.table"]
+    assert "write namespace.table instead of eu.sales.copy" in bad.message

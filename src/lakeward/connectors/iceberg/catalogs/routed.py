@@ -69,6 +69,9 @@ class Further:
     def create_table(self, identifier: Identifier, schema: Any, **options: Any) -> Table:
         return self._named(self.inner.create_table(identifier[1:], schema, **options))
 
+    def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
+        return self._named(self.inner.register_table(identifier[1:], metadata_location))
+
     def drop_table(self, identifier: Identifier) -> None:
         self.inner.drop_table(identifier[1:])
 
@@ -159,6 +162,10 @@ class Lakes:
 
     def create_table(self, identifier: Identifier, schema: Any, **options: Any) -> Table:
         table: Table = self.of(identifier).create_table(identifier, schema, **options)
+        return table
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
+        table: Table = self.of(identifier).register_table(identifier, metadata_location)
         return table
 
     def drop_table(self, identifier: Identifier) -> None:

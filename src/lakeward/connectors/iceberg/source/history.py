@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalog import load_lake
-from lakeward.connectors.iceberg.qualified import prefix_in
 from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import instant
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.spec.sql.names import name_parts
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class History:
 
     Attributes:
         table, uuid: its name and id; a recreated table of the same name has another id.
-        catalog: `qualified.prefix_in` of the table, for commands.
+        catalog: `catalogs.prefix_in` of the table, for commands.
         main: the commits.
         others: snapshots that are not on main -> when they were committed.
     """

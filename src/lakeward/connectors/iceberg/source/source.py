@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.iceberg import missing_table
-from lakeward.connectors.iceberg.qualified import in_lake, prefix_in
+from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.connectors.iceberg.source import continuity, history, position, reread
 from lakeward.connectors.iceberg.source.history import History
 from lakeward.connectors.iceberg.source.position import Offset
@@ -17,6 +17,7 @@ from lakeward.connectors.source import Reader, StreamSource
 from lakeward.platform.errors import DependencyDown, SpecError, expect
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.table_source import IcebergSource
+from lakeward.spec.sql.catalogs import prefix_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
