@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lakeward.engine import analysis
 from lakeward.engine.analysis import findings
+from lakeward.jars import own
+from lakeward.platform.runtime import CatalogLogin, Lake, Runtime
 from lakeward.spec.model.stream import StreamSpec
 
 
@@ -29,3 +36,17 @@ def test_columns_that_spark_cannot_read_are_reported():
     assert found.path == ("sources", "source", "decode", "json")
     assert found.message == "Spark cannot read these columns: Syntax error at or near 'x'"
     assert found.value == "a INT"
+
+
+def test_a_session_with_the_lake_has_the_class_of_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iceberg loads it by its own class loader, from the class path of the JVM."""
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "")
+    login = CatalogLogin(connection="c", connections=tmp_path)
+    rest = Lake(name="staging", warehouse="w", properties={"type": "rest", "uri": "https://s"}, login=login)
+    runtime = Runtime(
+        registry_url_file=tmp_path / "url", checkpoints=str(tmp_path), drivers=tmp_path,
+        lake=Lake(warehouse=str(tmp_path), others=(rest,)),
+    )  # fmt: skip
+    conf = analysis._lake(runtime)
+    assert conf["spark.sql.catalog.staging.uri"] == "https://s"
+    assert str(own.LOGIN_JAR) in os.environ["SPARK_DIST_CLASSPATH"]
