@@ -45,8 +45,11 @@ def test_a_session_with_the_lake_has_the_class_of_a_login(tmp_path: Path, monkey
     rest = Lake(name="staging", warehouse="w", properties={"type": "rest", "uri": "https://s"}, login=login)
     runtime = Runtime(
         registry_url_file=tmp_path / "url", checkpoints=str(tmp_path), drivers=tmp_path,
+        jars=tmp_path,
         lake=Lake(warehouse=str(tmp_path), others=(rest,)),
     )  # fmt: skip
+    monkeypatch.setattr("lakeward.jars.spark_classpath", lambda _: [tmp_path / "spark.jar"])
+    monkeypatch.setattr("lakeward.jars.s3_classpath", lambda _: [tmp_path / "s3.jar"])
     conf = analysis._lake(runtime)
     assert conf["spark.sql.catalog.staging.uri"] == "https://s"
     assert str(own.LOGIN_JAR) in os.environ["SPARK_DIST_CLASSPATH"]

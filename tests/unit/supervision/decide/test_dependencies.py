@@ -67,3 +67,27 @@ def test_files_on_s3_are_a_store_of_their_own(runtime) -> None:
 )
 def test_a_driver_needs_what_its_cluster_is_asked_by(entry, managers, needed) -> None:
     assert of_its_driver(Driver.model_validate(entry), managers) == (set() if needed is None else {needed})
+
+
+@pytest.mark.parametrize(
+    ("spec", "catalogs"),
+    [
+        ({"sink": {"iceberg": {"table": "staging.sales.orders"}}}, {"s:1"}),
+        ({"sink": {"iceberg": {"table": "sales.orders"}}}, {"catalog"}),
+        (
+            {"sink": {"iceberg": {"table": "staging.sales.orders"}}, "quarantine": {"table": "sales.bad"}},
+            {"s:1", "catalog"},
+        ),
+        (
+            {"sink": {"delta": {"table": "sales.orders"}}, "reference": {"n": {"iceberg": "staging.a.b"}}},
+            {"s:1", "catalog"},
+        ),
+        ({"sink": {"kafka": {}}, "sources": {"t": {"iceberg": {"table": "staging.a.b"}}}}, {"s:1"}),
+    ],
+)
+def test_a_stream_needs_the_catalogs_of_its_own_tables(runtime, spec, catalogs) -> None:
+    staging = Lake(name="staging", warehouse="w", properties={"type": "rest", "uri": "http://s:1"})
+    lake = runtime.lake.model_copy(update={"others": (staging,)})
+    found = needs(spec, runtime.model_copy(update={"lake": lake}))
+    assert {each.name for each in found if each.kind is Kind.CATALOG} == catalogs
+    assert (Dependency(Kind.STORE, "/lake") in found) == ("catalog" in catalogs)
