@@ -38,7 +38,14 @@ def real(location: str) -> str:
 
 def nested(folder: str, other: str) -> bool:
     """Whether a folder is another one or below it, by its spelling or through links."""
-    return canonical(folder).startswith(canonical(other)) or real(folder).startswith(real(other))
+    (spelled, resolved), (other_spelled, other_resolved) = _spellings(folder), _spellings(other)
+    return spelled.startswith(other_spelled) or resolved.startswith(other_resolved)
+
+
+@lru_cache(maxsize=32768)
+def _spellings(location: str) -> tuple[str, str]:
+    """Its canonical spelling and its real folder: an observation compares each table with every other one."""
+    return canonical(location), real(location)
 
 
 def relative(path: str, location: str) -> str | None:
