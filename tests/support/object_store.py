@@ -20,6 +20,8 @@ from lakeward.platform.runtime import CatalogLogin, ObjectStore
 
 KEY, SECRET = "WARDKEY", "ward-s3cret/x+y=%"
 START_S = 120.0
+ATTEMPTS = 3
+_TAKEN = "address already in use"
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,22 @@ class Weed:
 
 @contextmanager
 def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
-    """A store with the bucket `lake`, ended whatever happens.
+    """Run a store with the bucket `lake`, and a connection `lakeward_s3` to it.
 
     Args:
         catalog: whether the bucket is an Iceberg REST catalog's; then nothing else can be written to it.
     """
+    made = next(filter(None, (_started(folder / str(attempt), catalog=catalog) for attempt in range(ATTEMPTS))), None)
+    assert made is not None, f"ports were taken by others in each of {ATTEMPTS} attempts: {folder}"
+    try:
+        made.connect()
+        yield made
+    finally:
+        _end(made)
+
+
+def _started(folder: Path, *, catalog: bool) -> Weed | None:
+    """A store that answers; None if another process took one of its ports first."""
     data = folder / "data"
     data.mkdir(parents=True)
     users = [{"name": "ward", "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
@@ -118,16 +131,24 @@ def running(folder: Path, *, catalog: bool = False) -> Iterator[Weed]:
     try:
         end = time.monotonic() + START_S
         while not (_has_catalog(made) if catalog else _ready(made)):
+            if server.poll() is not None and _TAKEN in log.read_text(errors="replace"):
+                return None
             assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
             time.sleep(0.2)
         # `weed mini` takes another port where one is taken meanwhile; what answers at ours is then another test's.
         listening = {each.laddr.port for each in psutil.Process(server.pid).net_connections("tcp") if not each.raddr}
-        assert {port, rest} - {0} <= listening, log.read_text(errors="replace")[-3000:]
-        made.connect()
-        yield made
-    finally:
-        server.kill()  # its orderly end waits for clients, and what it holds is of no value
-        server.wait()
+    except BaseException:
+        _end(made)
+        raise
+    if {port, rest} - {0} <= listening:
+        return made
+    _end(made)
+    return None
+
+
+def _end(made: Weed) -> None:
+    made.server.kill()  # its orderly end waits for clients, and what it holds is of no value
+    made.server.wait()
 
 
 def _has_catalog(made: Weed) -> bool:
