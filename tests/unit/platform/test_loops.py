@@ -46,6 +46,7 @@ ELSEWHERE = {
     "metrics/samples:of_everything": "tests/unit/cli/test_metrics.py",
     "quality/engine/settling:settle_all": "tests/unit/quality/engine/test_settling.py",
     "quality/runs/run:run": "tests/spark/quality/test_run.py",
+    "quality/suite/known_columns:of_table": "tests/unit/cli/test_damaged_tables.py",
     "supervision/abandoned_operations:finish": "a savepoint for each operation, as for incidents",
     "supervision/backends/kubernetes:_remove_ended": "tests/unit/supervision/backends/test_kubernetes.py",
     "supervision/backends/kubernetes:find": "tests/unit/supervision/backends/test_kubernetes.py",
