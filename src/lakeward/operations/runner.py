@@ -69,7 +69,8 @@ class Runner(Context):
             Refused: the operation is not possible in the current state.
         """
         operation = self.of(requested)
-        return _worded(operation, operation.interrupted_plan) or _worded(operation, operation.plan)
+        plan: Plan = _worded(operation, operation.interrupted_plan) or _worded(operation, operation.plan)
+        return plan
 
     def dry_run(self, requested: Request | Operation[Any]) -> Outcome:
         """The plan as an outcome."""
@@ -309,6 +310,10 @@ def request_arguments(request: Request) -> dict[str, object]:
 def _worded(operation: Operation[Any], plan: Callable[[], Any]) -> Any:
     """The plan. What it reads may be missing or damaged: a file of a table, its metadata, a property."""
     subject = operation.subject
-    look = f"lakeward streams status {subject}" if operation.kind == "stream" else f"lakeward tables health {word(subject)}"
+    look = (
+        f"lakeward streams status {subject}"
+        if operation.kind == "stream"
+        else f"lakeward tables health {word(subject)}"
+    )
     next_ = f"bring back what is named; nothing was changed: {look}"
     return worded(f"what the {operation.title} needs", plan, next=next_)

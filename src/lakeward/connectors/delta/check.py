@@ -101,7 +101,7 @@ def check_table(state: TableState) -> BlockReason | None:
     )
 
 
-def restore(table: str, version: int) -> str:
+def restore(table: str, version: int | None) -> str:
     """The command that takes the rows of a version back."""
     return f"lakeward sql --write {word(f'RESTORE TABLE {catalog_name(table)} TO VERSION AS OF {version}')}"
 

@@ -158,7 +158,8 @@ def check(table: str, now: TableVersion, to: TableVersion) -> None:
         raise Refused(
             f"Cannot restore Delta table {table} to version {to.version}: its {changed} changed since",
             why=f"the files of that version were written under another {changed} than the table has now",
-            next=f"restore to version {since} or a later one: lakeward tables restore {word(table)} --to {since} --dry-run",
+            next=f"restore to version {since} or a later one: "
+            f"lakeward tables restore {word(table)} --to {since} --dry-run",
             code="LW-3523",
         )
     again = [add for path, add in to.files.items() if _differs(add, now.files.get(path))]

@@ -88,8 +88,8 @@ def compare(
         others: further streams that land in the table.
 
     Raises:
-        SpecError: lists every missing, extra and mismatched column, with what the transform or an ALTER TABLE can do. No
-            statement drops a column: its values may be another stream's, or a person's.
+        SpecError: lists every missing, extra and mismatched column, with what the transform or an ALTER TABLE can do.
+            No statement drops a column: its values may be another stream's, or a person's.
     """
     kinds = column_types(stream, given)
     why: list[str] = []

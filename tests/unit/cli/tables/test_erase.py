@@ -97,7 +97,7 @@ def test_who_why_and_how_many_is_kept_and_no_value(site: Any, table: Any) -> Non
     [
         ("write.parquet.page-row-limit", "0"),  # Arrow writes with it for ever
         *(
-            pytest.param(*each, marks=pytest.mark.campaign(held_by="test_what_pyiceberg_cannot_write_by_is_refused_first"))
+            pytest.param(*each, marks=pytest.mark.campaign(held_by="test_what_pyiceberg_cannot_write_by_is_refused"))
             for each in (
                 ("write.target-file-size-bytes", "128 MB"), ("write.target-file-size-bytes", "0"),
                 ("write.parquet.compression-level", "high"), ("write.parquet.row-group-limit", "-1"),
@@ -108,7 +108,7 @@ def test_who_why_and_how_many_is_kept_and_no_value(site: Any, table: Any) -> Non
         ),
     ],
 )  # fmt: skip
-def test_what_pyiceberg_cannot_write_by_is_refused_first(site: Any, table: Any, key: str, value: str) -> None:
+def test_what_pyiceberg_cannot_write_by_is_refused(site: Any, table: Any, key: str, value: str) -> None:
     owned(table, key, value)
     refused = site.lakeward(*_YES)
     assert refused.code == 4 and "LW-2020" in refused.err and "its propert" in refused.err

@@ -48,8 +48,14 @@ def test_a_rollback_names_what_is_lost_and_the_version_that_has_it() -> None:
 @pytest.mark.parametrize(
     ("state", "statement"),
     [
-        (replace(TABLE, ancestry=Ancestry(Finding.REPLACED)), "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9"),
-        (replace(TABLE, ancestry=Ancestry(Finding.ROLLED_BACK)), "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9"),
+        (
+            replace(TABLE, ancestry=Ancestry(Finding.REPLACED)),
+            "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9",
+        ),
+        (
+            replace(TABLE, ancestry=Ancestry(Finding.ROLLED_BACK)),
+            "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9",
+        ),
         (replace(TABLE, ancestry=STRAY), "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 7"),
         (
             replace(TABLE, supported=False),

@@ -38,8 +38,13 @@ def test_delta_s_floor_holds_whatever_the_policy_says_unless_unsafe(table, now) 
 
 @pytest.mark.parametrize(
     ("kept", "going"),
-    [("interval 9 days", 1), ("1 week 36 hours", 2), ("interval 2 days", 3), ("INTERVAL 6 WEEKS", 0),
-     ("99999999 weeks", 0)],
+    [
+        ("interval 9 days", 1),
+        ("1 week 36 hours", 2),
+        ("interval 2 days", 3),
+        ("INTERVAL 6 WEEKS", 0),
+        ("99999999 weeks", 0),
+    ],
 )
 def test_deleted_files_stay_as_long_as_the_table_s_owner_says(table, now, kept: str, going: int) -> None:
     found = plan_vacuum(replace(table, properties={FILE_RETENTION: kept}), WEEKLY, SAFE, History(), now)
