@@ -69,8 +69,12 @@ class Runner(Context):
             Refused: the operation is not possible in the current state.
         """
         operation = self.of(requested)
-        plan: Plan = _worded(operation, operation.interrupted_plan) or _worded(operation, operation.plan)
+        plan: Plan = self.interrupted(operation) or _worded(operation, operation.plan)
         return plan
+
+    def interrupted(self, operation: Operation[Any]) -> Any:
+        """The plan of an earlier run that was killed, which is finished without another approval; None without one."""
+        return _worded(operation, operation.interrupted_plan)
 
     def dry_run(self, requested: Request | Operation[Any]) -> Outcome:
         """The plan as an outcome."""
@@ -93,13 +97,13 @@ class Runner(Context):
         operation = self.of(requested)
         if operation.needs_comment:
             check_comment(operation)
-        operation.exists()
+        _worded(operation, operation.exists)
         held, ended = HeldLocks(), OutcomeHolder()
         with ExitStack() as stack:
             self._lock(operation, held, ended, stack)
             log.info("operation begun", operation=operation.name, subject=operation.subject, author=self.author,
                      comment=operation.request.comment)  # fmt: skip
-            interrupted = _worded(operation, operation.interrupted_plan)
+            interrupted = self.interrupted(operation)
             outcome = (
                 None if interrupted is None else self._carry_out(operation, interrupted, held, ended, finishing=True)
             )
@@ -307,13 +311,13 @@ def request_arguments(request: Request) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _worded(operation: Operation[Any], plan: Callable[[], Any]) -> Any:
-    """The plan. What it reads may be missing or damaged: a file of a table, its metadata, a property."""
+def _worded(operation: Operation[Any], look: Callable[[], Any]) -> Any:
+    """What an operation finds before it changes anything.
+
+    What it reads may be missing or damaged: a file of a table, its metadata, a property.
+    """
     subject = operation.subject
-    look = (
-        f"lakeward streams status {subject}"
-        if operation.kind == "stream"
-        else f"lakeward tables health {word(subject)}"
-    )
-    next_ = f"bring back what is named; nothing was changed: {look}"
-    return worded(f"what the {operation.title} needs", plan, next=next_)
+    table = f"lakeward tables health {word(subject)}"
+    show = f"lakeward streams status {subject}" if operation.kind == "stream" else table
+    next_ = f"bring back what is named; nothing was changed: {show}"
+    return worded(f"what the {operation.title} needs", look, next=next_)

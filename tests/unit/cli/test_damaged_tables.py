@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-HELD_BY = "test_a_command_says_what_it_cannot_read"
 COMMANDS = (
     ("streams", "audit", "flights"),
     ("streams", "reset", "flights", "--to", "latest", "--dry-run"),
@@ -63,7 +62,7 @@ def odd_name_mapping(table: Any) -> None:
         no_data_file,
         no_metadata,
         *(
-            pytest.param(each, marks=pytest.mark.campaign(held_by=HELD_BY))
+            pytest.param(each, marks=pytest.mark.campaign(held_by="test_a_command_says_what_it_cannot_read"))
             for each in (cut_data_file, no_manifest_list, cut_manifest, empty_metadata, odd_name_mapping)
         ),
     ],
@@ -79,6 +78,8 @@ def test_a_command_says_what_it_cannot_read(
             continue
         assert done.code == 3, (words, done.err)
         assert "Cannot read" in done.err and "LW-9148" in done.err and "Traceback" not in done.err
+        if damage is cut_data_file:
+            assert ".parquet is damaged" in done.err
 
 
 def test_a_damaged_table_does_not_stop_the_lint_of_all_suites(site: Any, landed: Callable[..., Any]) -> None:
