@@ -39,6 +39,7 @@ ELSEWHERE = {
     "airflow/deadlines:close_ended": "tests/unit/airflow/test_deadlines.py",
     "airflow/observe_dag:_unseen": "the table is as unchecked as before: the next observation asks again",
     "airflow/reconcile_dag:reconcile_streams": "start_report of Airflow; the report stays due",
+    "cli/deep:_found": "tests/unit/cli/test_deep.py",
     "driver/lag:once": "tests/unit/driver/test_lag.py",
     "lineage/emit:_due": "tests/unit/cli/test_lineage.py",
     "lineage/emit:_made": "tests/unit/cli/test_lineage.py",
