@@ -88,6 +88,7 @@ def plan_expire(
     own = with_own(policy, facts.properties)
     if isinstance(own, str):
         return NotPlanned("expire", own, refused=True)
+    kept = "" if own == policy else "; its own properties keep more than the policy"
     policy = own
     older_than, by = cutoff(policy, needs.clamps, now)
     going = expirable(facts, older_than, policy.min_snapshots, now)
@@ -109,7 +110,7 @@ def plan_expire(
             held = f"{count(snapshots, 'snapshot')}, refs and the newest {policy.min_snapshots} are kept"
         oldest = min((s.at for s in facts.snapshots), default=None)
         when = oldest + policy.older_than.timedelta if oldest and not by and snapshots > policy.min_snapshots else None
-        return NotPlanned("expire", held + pinned, when if when and when > now else None)
+        return NotPlanned("expire", held + kept + pinned, when if when and when > now else None)
     last, compacted = history.done.get("expire"), history.done.get("compact")
     ready = last + policy.every.timedelta if last else now
     after_compaction = compacted is not None and (last is None or compacted > last)
@@ -119,7 +120,7 @@ def plan_expire(
         )
     return Action(
         "expire",
-        f"{len(going)} of {count(snapshots, 'snapshot')} are older than {moment(older_than)}{pinned}",
+        f"{len(going)} of {count(snapshots, 'snapshot')} are older than {moment(older_than)}{kept}{pinned}",
         files=len(going),
         older_than=older_than,
         retain_last=policy.min_snapshots,

@@ -124,6 +124,7 @@ def test_verified_is_not_let_go_by_its_age(facts, chain, now):
 def test_the_table_s_own_properties_keep_more_than_the_policy_and_never_less(facts, chain, now, properties, going):
     found = plan_expire(facts(chain(20), **properties), POLICY, Needs(), History(), now)
     assert (found.files if isinstance(found, Action) else 0) == going
+    assert ("its own properties keep more" in found.why) == (going < 10)
     if isinstance(found, Action):
         assert len(expirable(facts(chain(20)), found.cutoff, found.retain_last, now)) == going
 
