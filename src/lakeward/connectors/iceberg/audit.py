@@ -92,7 +92,7 @@ def _batches(table: Table, scanned: DataScan) -> Iterator[pa.RecordBatch]:
         for task in scanned.plan_files():
             try:
                 with table.io.new_input(task.file.file_path).open() as file:
-                    pq.ParquetFile(file)  # type: ignore[arg-type]  # a file of PyIceberg, which reads as one of Python
+                    pq.ParquetFile(file)
             except ValueError as of_file:
                 raise ValueError(f"{task.file.file_path} is damaged: {of_file}") from error
         raise
