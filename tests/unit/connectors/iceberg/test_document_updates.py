@@ -108,3 +108,6 @@ def test_a_position_is_set_and_properties_are_amended(lake: JdbcClient) -> None:
     table = rename.amend(lake, "n.t", lambda _: {"b": None, "d": "5"}, {"b": "2"})
     assert {name: table.properties.get(name) for name in ("a", "b", "d")} == {"a": "1", "b": None, "d": "5"}
     assert key("s") in table.properties
+    with table.transaction() as change:
+        change.set_properties({"write.wap.enabled": "true"})
+    assert lake.load_table("n.t").properties["write.wap.enabled"] == "true"
