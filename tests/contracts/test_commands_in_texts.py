@@ -25,6 +25,10 @@ MENTION = re.compile(r"`lakeward [^`]*`?")
 EVERYWHERE = re.compile(r"--(?:home|project) \S+")
 """Options of each command, which the command line takes out before it parses the others."""
 
+BY_HAND = re.compile(r"""lakeward sql --write ["']""")
+"""A statement in quotes of the text itself: a name in backticks is a command of the shell there."""
+OF_A_TABLE = re.compile(r"lakeward (?:tables|quality) [a-z-]+ $")
+
 OF_ONE_OR_MANY = {"start", "stop", "restart", "upgrade", "rollback"}
 """Commands of `lakeward streams` that take a stream or a tag, so the command line itself demands neither."""
 
@@ -103,5 +107,37 @@ def test_each_command_in_a_text_has_what_it_needs() -> None:
         for line, text in _literals(ast.parse(file.read_text()))
         for command in commands(text)
         if (missing := _missing(command, commented)) is not None
+    ]
+    assert wrong == []
+
+
+def _bare(node: ast.JoinedStr) -> Iterator[str]:
+    """The inserted tables that no function made one word of a command line."""
+    before = ""
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            inserted = ast.unparse(part.value)
+            if OF_A_TABLE.search(before) and not ("word(" in inserted or inserted.isupper()):
+                yield f"{{{inserted}}}"
+        before = part.value if isinstance(part, ast.Constant) else ""
+
+
+def _quoted_by_hand(source: str) -> list[str]:
+    tree = ast.parse(source)
+    found = [name for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for name in _bare(node)]
+    return found + [text for _, text in _literals(tree) if BY_HAND.search(text)]
+
+
+def test_a_name_quoted_by_hand_is_found() -> None:
+    assert len(_quoted_by_hand("""x = f'lakeward sql --write "RESTORE TABLE {name}"'""")) == 1
+    assert _quoted_by_hand("""x = f'lakeward tables why {table}'""") == ["{table}"]
+    assert _quoted_by_hand("""x = f'lakeward tables why {word(table)}; lakeward tables plan {TABLE}'""") == []
+
+
+def test_names_and_statements_are_words_of_a_command_line() -> None:
+    wrong = [
+        f"{file.relative_to(SOURCE)}: {text}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for text in _quoted_by_hand(file.read_text())
     ]
     assert wrong == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
@@ -12,6 +12,7 @@ from lakeward.connectors.spark import examine as standalone
 from lakeward.connectors.yarn import examine as yarn
 from lakeward.engine import analysis
 from lakeward.engine.analysis import Finding
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.spec.model.stream import written_path
@@ -20,6 +21,9 @@ from lakeward.spec.read.files import dotted
 from lakeward.spec.read.loader import Loaded, LoadedStream
 from lakeward.spec.read.problems import Problem, nearest
 from lakeward.stack.site import lake_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> list[Problem]:
@@ -30,11 +34,16 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
     """
     streams = [loaded.streams[name] for name in sorted(loaded.streams)]
     with analysis.session([stream.spec for stream in streams], runtime) as spark:
-        return [
-            _problem(project, stream, finding)
-            for stream in streams
-            for finding in analysis.findings(spark, stream.spec, runtime=runtime)
-        ]
+        return [_problem(project, stream, finding) for stream in streams for finding in _found(spark, stream, runtime)]
+
+
+def _found(spark: SparkSession, stream: LoadedStream, runtime: Runtime | None) -> list[Finding]:
+    """What the analysis finds in one stream; a failure of the analysis itself is a finding, too: the others go on."""
+    name = f"stream {stream.spec.id}"
+    found = attempt(name, lambda: list(analysis.findings(spark, stream.spec, runtime=runtime)))
+    if isinstance(found, Failure):
+        return [Finding(("transform",), f"Spark cannot analyse this stream: {found.words}")]
+    return found
 
 
 def catalog_problems(project: Project, home: Home, loaded: Loaded) -> list[Problem]:

@@ -94,7 +94,7 @@ def operate(
         outcome = runner.dry_run(operation)
         show(outcome.lines)
         return outcome
-    if operation.needs_approval and operation.interrupted_plan() is None:
+    if operation.needs_approval and runner.interrupted(operation) is None:
         operation = approved(runner, operation, yes=yes)
     return runner.run(operation)
 

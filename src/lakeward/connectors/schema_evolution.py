@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakeward.platform.text import listed
 from lakeward.spec.sql.statements import quote, quote_table
 
 Kind = Any
@@ -140,6 +141,15 @@ def differences(compared: Comparison, lacking: Sequence[Column], *, additive: bo
         yield from (IncompatibleColumns(column, was).text for column, was in compared.widened)
     yield from (column.text for column in compared.unfit)
     yield from (f"{given} is {has} in the table: names that differ in case only" for given, has in compared.clashes)
+
+
+def for_other_streams(columns: Sequence[str], others: Sequence[str]) -> str:
+    """The step for the other streams of a table that gets columns: they are refused without them. Empty for none."""
+    if not (columns and others):
+        return ""
+    files = listed([f"conf/streams/{other}.yaml" for other in others])
+    upgrades = "; ".join(f"lakeward streams upgrade {other} --wait" for other in others)
+    return f"name {', '.join(columns)} in {files} too, say NULL AS ..; then: lakeward deploy; {upgrades}; "
 
 
 def sql_type(kind: Kind) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeward.connectors import schema_evolution
-from lakeward.connectors.schema_evolution import Column, Comparison
+from lakeward.connectors.schema_evolution import Column, Comparison, for_other_streams
 from lakeward.platform.errors import SpecError
 from lakeward.platform.text import listed
 
@@ -57,24 +57,15 @@ def check(
         steps.append(f"for what the table can take, run {'; '.join(alters)}")
     ways = [f"{' or '.join(steps)}, then: lakeward deploy"]
     if enough:
+        names = [column.name for column in compared.added]
         typed = "; ".join(f"lakeward sql --write {shlex.quote(statement)}" for statement in alters)
-        ways.insert(0, f"{typed}; {_for_other_streams(compared.added, others)}then: lakeward streams start {stream}")
+        ways.insert(0, f"{typed}; {for_other_streams(names, others)}then: lakeward streams start {stream}")
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
         next="; or ".join(ways),
         code="LW-2215",
     )
-
-
-def _for_other_streams(added: Sequence[Column], others: Sequence[str]) -> str:
-    """The step for the other streams of a table that gets columns: they are refused at a start without them."""
-    if not (added and others):
-        return ""
-    columns = ", ".join(column.name for column in added)
-    files = listed([f"conf/streams/{other}.yaml" for other in others])
-    upgrades = "; ".join(f"lakeward streams upgrade {other} --wait" for other in others)
-    return f"name {columns} in {files} too, say NULL AS ..; then: lakeward deploy; {upgrades}; "
 
 
 def check_keys(stream: str, keys: Sequence[str], order_by: str | None, columns: Any) -> None:

@@ -16,6 +16,7 @@ from lakeward.operations.context import Context
 from lakeward.operations.request import Approval, Outcome, Plan, Request
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import word
 from lakeward.registry import changes
 from lakeward.tables.guard.actor import TableLease
 
@@ -90,7 +91,7 @@ class Operation(ABC, Generic[P]):
     @property
     def command(self) -> str:
         """The command that runs it without Airflow, for `next` of an error."""
-        return f"lakeward {self.kind}s {self.name} {self.subject}"
+        return f"lakeward {self.kind}s {self.name} {word(self.subject)}"
 
     def exists(self) -> None:
         """Raises:

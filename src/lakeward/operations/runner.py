@@ -16,7 +16,7 @@ streams that they had stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +36,9 @@ from lakeward.operations.rollback import Rollback
 from lakeward.operations.skip_batch import SkipBatch
 from lakeward.operations.stream import set_desired
 from lakeward.operations.upgrade import Upgrade
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
+from lakeward.platform.text import word
 from lakeward.registry import maintenance, streams
 from lakeward.tables.guard.actor import hold_lease
 from lakeward.tables.maintain import take_over
@@ -67,8 +69,12 @@ class Runner(Context):
             Refused: the operation is not possible in the current state.
         """
         operation = self.of(requested)
-        plan: Plan = operation.interrupted_plan() or operation.plan()
+        plan: Plan = self.interrupted(operation) or _worded(operation, operation.plan)
         return plan
+
+    def interrupted(self, operation: Operation[Any]) -> Any:
+        """The plan of an earlier run that was killed, which is finished without another approval; None without one."""
+        return _worded(operation, operation.interrupted_plan)
 
     def dry_run(self, requested: Request | Operation[Any]) -> Outcome:
         """The plan as an outcome."""
@@ -91,13 +97,13 @@ class Runner(Context):
         operation = self.of(requested)
         if operation.needs_comment:
             check_comment(operation)
-        operation.exists()
+        _worded(operation, operation.exists)
         held, ended = HeldLocks(), OutcomeHolder()
         with ExitStack() as stack:
             self._lock(operation, held, ended, stack)
             log.info("operation begun", operation=operation.name, subject=operation.subject, author=self.author,
                      comment=operation.request.comment)  # fmt: skip
-            interrupted = operation.interrupted_plan()
+            interrupted = self.interrupted(operation)
             outcome = (
                 None if interrupted is None else self._carry_out(operation, interrupted, held, ended, finishing=True)
             )
@@ -109,7 +115,7 @@ class Runner(Context):
 
     def _planned(self, operation: Operation[Any], held: HeldLocks, ended: OutcomeHolder) -> Outcome:
         """Make the plan, and carry it out if it is the approved one."""
-        plan = operation.plan()
+        plan: Plan = _worded(operation, operation.plan)
         if plan.nothing:
             return operation.unchanged(plan.nothing, plan.data)
         check_approval(operation, plan)
@@ -303,3 +309,15 @@ def request_arguments(request: Request) -> dict[str, object]:
         "undo": request.undo or None,
     }
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _worded(operation: Operation[Any], look: Callable[[], Any]) -> Any:
+    """What an operation finds before it changes anything.
+
+    What it reads may be missing or damaged: a file of a table, its metadata, a property.
+    """
+    subject = operation.subject
+    table = f"lakeward tables health {word(subject)}"
+    show = f"lakeward streams status {subject}" if operation.kind == "stream" else table
+    next_ = f"bring back what is named; nothing was changed: {show}"
+    return worded(f"what the {operation.title} needs", look, next=next_)

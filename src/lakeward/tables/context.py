@@ -23,6 +23,7 @@ from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError, Unhealthy
 from lakeward.platform.runtime import Project, Runtime, absent
+from lakeward.platform.text import whole_number
 from lakeward.registry.engine import connect
 from lakeward.spec.model.policy import Policy, TableClass
 from lakeward.spec.model.settings import Settings
@@ -314,7 +315,7 @@ def _loaded(project: Project, file: Path) -> Loaded:
 def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
     """The size thresholds for a table's files."""
     own = next((properties[name] for name in TARGET_PROPERTIES if name in properties), "")
-    target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
+    target = policy.compact.target_for(table_bytes, max(whole_number(own) or 0, 0))
     return Thresholds(
         target=target,
         small=int(target * policy.compact.small_file_ratio),

@@ -232,8 +232,8 @@ class Expiry:
             f"Expiry of {name} removed {listed(sorted(lost))}, which was set at the same time",
             why="the catalog compares only the refs of the request. No file was deleted, and snapshot "
             f"{listed(sorted({str(each) for each in lost.values()}))} is still in {before.metadata_location}",
-            next=f"lakeward tables hold {name} --until TIME, so that orphan removal leaves the files; then register "
-            "that metadata file as a table of its own",
+            next=f"lakeward tables hold {word(name)} --until TIME, so that orphan removal leaves the files; then "
+            "register that metadata file as a table of its own",
             code="LW-4252",
         )
 

@@ -78,7 +78,7 @@ def registered(connection: Connection, table: str) -> Table:
         return known[table]
     near = get_close_matches(table, known, n=1)
     raise SpecError(
-        f"Table {table} does not exist",
+        f"Table {table} does not exist, or no maintenance has looked at it yet",
         why=f"Did you mean {near[0]}?" if near else f"Known tables: {', '.join(known) or 'none yet'}.",
         next="lakeward tables health",
         code="LW-4008",

@@ -14,7 +14,7 @@ from lakeward.spec.model.policy import Expire
 from lakeward.spec.sql.statements import call_name, quote
 from lakeward.tables.documents import Pin
 from lakeward.tables.facts import MAIN, VERIFIED, Ref, Snapshot, TableFacts
-from lakeward.tables.plan.expire import expirable
+from lakeward.tables.plan.expire import expirable, with_own
 from lakeward.tables.plan.model import Needs, SnapshotPin
 
 _REMOVED = "removed-files-size"
@@ -23,6 +23,8 @@ _REMOVED = "removed-files-size"
 
 def documents(facts: TableFacts, policy: Expire, needs: Needs, now: datetime) -> list[Pin]:
     """The pins of a table and its tags and branches; those that keep the most snapshots first."""
+    own = with_own(policy, facts.properties)
+    policy = policy if isinstance(own, str) else own
     edge = now - policy.older_than.timedelta
     alone = replace(facts, refs={name: ref for name, ref in facts.refs.items() if name == MAIN})
     old = expirable(alone, edge, policy.min_snapshots, now)

@@ -106,6 +106,24 @@ def _observed(
     return health, Candidate(there.plan, waiting, reads=1 + len(there.readers))
 
 
+def make_known(runtime: Runtime, project: Project, table: str) -> None:
+    """Register a table that no observation has seen yet: it can be held before the first maintenance.
+
+    Raises:
+        SpecError: the lake has no such table.
+    """
+    site = MaintenanceContext.of(runtime, project)
+    with site.registry() as connection:
+        if table in maintenance.all_tables(connection):
+            return
+        around = read_registry(connection)
+    if site.delta(table) is None:
+        site.load(table)  # for the error of a wrong name
+    seen = load_facts(site, table, around)
+    with site.registry() as connection:
+        register(connection, around, seen.facts, external=site.external)
+
+
 def health(runtime: Runtime, project: Project, table: str | None = None) -> HealthDocument:
     """The health of every table, or of one; records nothing. A table that cannot be read is a row with its error."""
     return {"tables": _each(runtime, project, table, _health, unread)}

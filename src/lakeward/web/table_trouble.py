@@ -30,19 +30,19 @@ def troubles(
         action: its newest action of maintenance.
         pins: who keeps snapshots that the policy would expire.
     """
-    name, found = word(table), []
+    found = []
     if verdict in ("hold", "error"):
         found.append(_trouble(
             "A check holds it" if verdict == "hold" else "A check could not be computed",
             "NO: every row is in the table; readers of `verified` stay on the last good snapshot, readers of the table "
             "itself see all rows",
-            f"lakeward quality show {name}   says which rows, since when, and the ways out",
+            f"lakeward quality show {word(table)}   says which rows, since when, and the ways out",
         ))  # fmt: skip
     if expiry_hold:
         found.append(_trouble(
             f"Snapshot expiry waits for a person: {expiry_hold}",
             "NOT KNOWN: a verification failed; nothing more is deleted until a person has looked",
-            f'lakeward tables unhold {name} --comment "the finding"   after: lakeward tables why {name}',
+            f'lakeward tables unhold {word(table)} --comment "the finding"   after: lakeward tables why {word(table)}',
         ))  # fmt: skip
     if action is not None and action["result"] in ("failed", "timed_out"):
         doubtful = action["verified"] is False
@@ -50,7 +50,7 @@ def troubles(
             f"The newest {action['action']} {_how(action)}: {action['why']}",
             "NOT KNOWN: what it committed did not pass its verification" if doubtful
             else "NO: maintenance changes no row, and what it did not commit nobody reads",
-            f"lakeward tables why {name}   says when it is tried again, and what keeps it",
+            f"lakeward tables why {word(table)}   says when it is tried again, and what keeps it",
         ))  # fmt: skip
     most = next((pin for pin in pins if pin["kind"] in ("reader", "stream", "check")), None)
     if most is not None and most["snapshots"]:

@@ -196,6 +196,23 @@ def test_parquet_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder
     assert sorted(row["n"] for row in lab.rows()) == [1, 3, 4, 5], "a right file in its place lands"
 
 
+def test_what_is_accepted_of_numbers_without_a_sign_is_read_exactly_by_both_readers(lab: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    reader = "spark.sql.parquet.enableVectorizedReader"
+    for bits, kind in enumerate((pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()), start=3):
+        most = 2 ** (2**bits) - 1
+        folder = str(tmp_path / str(kind))
+        pq.write_to_dataset(pa.table({"n": pa.array([most, 0, None], kind)}), folder)
+        for declared in [each for each, narrower in headers._WIDER.items() if str(kind) in narrower]:
+            for vectorized in ("true", "false"):
+                lab.spark.conf.set(reader, vectorized)
+                rows = lab.spark.read.schema(f"n {declared}").parquet(folder).collect()
+                lab.spark.conf.unset(reader)
+                assert [row["n"] for row in rows] == [most, 0, None], (kind, declared, vectorized)
+
+
 def test_orc_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder) -> None:
     import pyarrow as pa
     from pyarrow import orc

@@ -277,7 +277,8 @@ def test_a_table_of_several_streams_or_of_another_owner_is_not_changed(
         served.sql("ALTER TABLE t DROP COLUMN extra")
     with pytest.raises(SpecError) as refused:
         served.start({**first, **more, "id": f"{first['id']}_2"})
-    assert "not in the table: extra" in refused.value.why
+    assert f"not in the table, which the stream has in common with {first['id']}: extra" in refused.value.why
+    assert f"name extra in conf/streams/{first['id']}.yaml too" in refused.value.next
     with closing(postgres._server.connect(database, "postgres", password=postgres.admin_password)) as admin:
         admin.autocommit = True
         with admin.cursor() as cursor:

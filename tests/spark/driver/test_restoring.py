@@ -218,3 +218,37 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(
     assert (ledger[0]["action"], ledger[0]["result"], ledger[0]["after"]["records"]) == ("restore", "done", 2)
     again = rig.restore(to)  # to a place below what it stands on: once more, by the same record
     assert again.data["streams"][0]["replayed"][0]["from"] == 3
+
+
+@pytest.mark.campaign(
+    held_by="tests/unit/connectors/iceberg/test_document_updates.py::test_a_position_is_set_and_properties_are_amended"
+)
+def test_a_table_of_format_version_3_is_taken_back_and_goes_on(
+    lab: Any, registry: Registry, operator: Runner, catalog: Any
+) -> None:
+    """PyIceberg does not write its metadata: the position, the branch and main move in the document."""
+    sink = {"iceberg": {"table": f"{lab.namespace}.t", "properties": {"format-version": "3"}}}
+    rig = Rig(lab, registry, operator, catalog, sink=sink)
+    rig.start()
+    to = rig.land({"n": 0}, {"n": 1}, {"n": 2})
+    rig.verify(to)
+    rig.land({"n": 3}, {"n": 4})
+    rig.tell()
+    rows = catalog.load_table(rig.table).metadata.next_row_id
+    with failpoints.on("restore-stopped", once(rig.stop)):
+        assert rig.restore(to).result == "done"
+    table = catalog.load_table(rig.table)
+    assert (table.metadata.format_version, table.metadata.current_snapshot_id) == (3, to)
+    assert table.metadata.next_row_id == rows, "row ids are never given twice"
+    assert (rig.position().snapshot, table.metadata.refs["verified"].snapshot_id) == (to, to)
+
+    rig.start()
+    rig.lab.until("what was taken out", lambda: rig.end() == rig.sent)
+    rig.land({"n": 5})
+    rig.stop()
+    assert sorted(row["_kafka_offset"] for row in rig.lab.rows()) == list(range(6))
+    ids = lab.spark.sql(f"SELECT _row_id FROM lake.{rig.table}").collect()
+    assert len({row["_row_id"] for row in ids}) == 6
+    found = audit(rig.lab.runtime, StreamSpec.model_validate(rig.document))
+    told = {name: found[name] for name in ("consumed", "landed", "missing", "duplicates")}
+    assert told == {"consumed": 6, "landed": 6, "missing": 0, "duplicates": 0}

@@ -12,6 +12,7 @@ from lakeward.registry import maintenance
 from lakeward.spec.model.policy import Expire
 from lakeward.tables import pinned
 from lakeward.tables.facts import Ref
+from lakeward.tables.plan.expire import LEAST
 from lakeward.tables.plan.model import Needs, SnapshotPin
 
 POLICY = Expire.model_validate({"older_than": "10m", "min_snapshots": 1})
@@ -28,6 +29,12 @@ def test_a_pin_keeps_what_the_policy_alone_would_expire_and_the_files_removed_si
     slow = SnapshotPin("stream slow", "it reads", chain(20)[2].at, "reader", "slow")
     young = SnapshotPin("staged batches", "young", now - timedelta(minutes=1), "batch")
     assert held(table, now, young, slow) == [("stream slow", 8, 800), ("staged batches", 0, 0)]
+
+
+def test_what_the_table_s_own_property_keeps_is_no_pin_s(facts, chain, now):
+    slow = SnapshotPin("stream slow", "it reads", chain(20)[2].at, "reader", "slow")
+    assert held(facts(chain(20), **{LEAST: "15"}), now, slow) == [("stream slow", 3, 0)]
+    assert held(facts(chain(20), **{LEAST: "many"}), now, slow) == [("stream slow", 8, 0)]
 
 
 def test_tags_and_branches_keep_their_own_and_main_is_none(facts, chain, now):

@@ -60,7 +60,7 @@ class ApprovalTask(ApprovalOperator):
                 log.info(line)
             log.info("dry run finished", operation=operation.title, detail=outcome.detail)
             return
-        if not operation.needs_approval or operation.interrupted_plan() is not None:
+        if not operation.needs_approval or runner.interrupted(operation) is not None:
             self.run_operation(runner, operation)
             return
         from lakeward.operations.runner import check_comment

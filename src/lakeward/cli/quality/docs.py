@@ -30,7 +30,7 @@ def docs(
 
     The pages are rebuilt from the results in the registry on each call. No check runs, and the pages load nothing.
     """
-    from lakeward.platform.text import count
+    from lakeward.platform.text import count, word
     from lakeward.quality.results.data_docs import build
     from lakeward.quality.results.records import recorded
     from lakeward.registry import verifications
@@ -47,7 +47,7 @@ def docs(
     if missing or not chosen:
         raise LakewardError(
             f"Cannot build Data Docs: no check run of {', '.join(missing) or 'any table'} is recorded",
-            next=f"lakeward quality run {missing[0] if missing else 'TABLE'}",
+            next=f"lakeward quality run {word(missing[0]) if missing else 'TABLE'}",
             code="LW-1206",
         )
     index = build(runs, (to or context.runtime.data_docs).absolute(), last)

@@ -12,8 +12,10 @@ from lakeward.connectors.files.log import count_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.connectors.kinesis import shard_offsets
+from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused, Transient, Unhealthy
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import word
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
 from lakeward.supervision.report.late import NONE, LateRecords
@@ -70,6 +72,22 @@ class AuditDocument(TypedDict):
 
 
 def audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords = NONE, kept: LateRecords = NONE) -> AuditDocument:
+    """The audit of one stream, in words where a table or a file of it cannot be read.
+
+    Raises:
+        Unhealthy: the stream's table, its position, or a file that the table names is missing or damaged.
+        Refused: the sink keeps nothing to audit.
+    """
+    table = spec.sink.label
+    restore = f"; or of a data file: lakeward tables restore {word(table)} --to SNAPSHOT --dry-run"
+    return worded(
+        f"the rows of stream {spec.id} in {table}",
+        lambda: _audit(runtime, spec, dropped, kept),
+        next=f"bring back what is named{'' if spec.sink.postgres else restore}",
+    )
+
+
+def _audit(runtime: Runtime, spec: StreamSpec, dropped: LateRecords, kept: LateRecords) -> AuditDocument:
     """The audit of one stream, with the fields of the contract.
 
     `dropped` and `kept`: its late records.

@@ -222,8 +222,10 @@ def hold(
     """Hold maintenance of a table until a time. Streams continue to land."""
     from lakeward.cli.times import until_when
     from lakeward.tables import hold as holding
+    from lakeward.tables.run import make_known
 
     moment = until_when(until, for_)
+    make_known(state().runtime, state().project, table)
     with state().registry() as connection:
         detail = holding.hold(connection, table, moment, author=author(), comment=comment)
     state().output.show({"operation": "hold", "table": table, "result": "done", "detail": detail})

@@ -8,10 +8,12 @@ from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name
 
 DOMAINS = "domainMetadata"
 """The table feature that stores positions."""
+_DOMAINS_ON = f"SET TBLPROPERTIES ('delta.feature.{DOMAINS}' = 'supported')"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,6 @@ class TableState:
 def check_table(state: TableState) -> BlockReason | None:
     """Why no batch may land: the table cannot store a position, or landed rows are missing from it."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
-    name = call_name(table, "spark_catalog")
     for link in ancestry.walked:
         if seq_of(link.attempt or "", stream) is None:
             continue
@@ -52,7 +53,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"The position of stream {stream} was removed from {table}, or set back",
             f"version {link.snapshot} has batch {link.attempt} of the stream, which no position counts: "
             "the table's domain metadata was changed by hand",
-            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {link.snapshot - 1}"   removes the batch; '
+            f"{restore(table, link.snapshot - 1)}   removes the batch; "
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3030",
         )
@@ -61,8 +62,8 @@ def check_table(state: TableState) -> BlockReason | None:
             "no-domains",
             f"Delta table {table} cannot store the position of stream {stream}",
             "it lacks the table feature domainMetadata, so a position cannot be committed together with its rows",
-            f'lakeward sql --write "ALTER TABLE {name} SET TBLPROPERTIES '
-            "('delta.feature.domainMetadata' = 'supported')\"   then start the stream again",
+            f"lakeward sql --write {word(f'ALTER TABLE {catalog_name(table)} {_DOMAINS_ON}')}   "
+            f"then: lakeward streams start {stream}",
             code="LW-3031",
         )
     if position is None:
@@ -84,7 +85,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"Table {table} was replaced under stream {stream}",
             f"it is at version {state.version}, and a commit after version {position.snapshot} replaced all rows; "
             f"{position.totals.landed} landed rows up to seq {position.seq} ({ranges.show(position.end)}) are missing",
-            f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   restores the rows; '
+            f"{restore(table, position.snapshot)}   restores the rows; "
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3033",
         )
@@ -95,6 +96,16 @@ def check_table(state: TableState) -> BlockReason | None:
         f"Table {table} was restored to an older version under stream {stream}",
         f"it is at version {state.version}, which does not continue version {position.snapshot}; missing landed rows: "
         f"{lost} (up to {ranges.show(position.end)})",
-        f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   restores the rows',
+        f"{restore(table, position.snapshot)}   restores the rows",
         code="LW-3029",
     )
+
+
+def restore(table: str, version: int | None) -> str:
+    """The command that takes the rows of a version back."""
+    return f"lakeward sql --write {word(f'RESTORE TABLE {catalog_name(table)} TO VERSION AS OF {version}')}"
+
+
+def catalog_name(table: str) -> str:
+    """The table in Spark's session catalog. A keyword, e.g. `date`, is in backticks there, which a shell expands."""
+    return call_name(table, "spark_catalog")

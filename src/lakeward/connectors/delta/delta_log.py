@@ -12,7 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +112,8 @@ class DeltaLog:
             ValueError: the commit file is not valid.
         """
         begin = re.compile(rf'\s*{{\s*"(?:{"|".join(kinds)})"' if kinds else r"\s*\S")
-        with (self.path / _name(version)).open(encoding="utf-8") as lines:
+        file = self.path / _name(version)
+        with _named(file), file.open(encoding="utf-8") as lines:
             for line in lines:
                 if begin.match(line):
                     yield json.loads(line)
@@ -140,14 +141,15 @@ class DeltaLog:
     def _checkpoint_file(file: Folder, columns: Sequence[str]) -> Iterator[Action]:
         kinds = {column.split(".")[0] for column in columns}
         if file.suffix == ".json":
-            with file.open(encoding="utf-8") as lines:
+            with _named(file), file.open(encoding="utf-8") as lines:
                 for line in lines:
                     if line.strip():
                         yield {kind: value for kind, value in json.loads(line).items() if kind in kinds}
             return
         import pyarrow.parquet as pq  # the watcher, which needs the paths alone, loads no engine
 
-        source = pq.ParquetFile(parquet(file))
+        with _named(file):
+            source = pq.ParquetFile(parquet(file))
         kinds = set(source.schema_arrow.names)
         for batch in source.iter_batches(columns=[column for column in columns if column.split(".")[0] in kinds]):
             for row in batch.to_pylist():
@@ -206,6 +208,15 @@ class DeltaLog:
             next='lakeward sql "SELECT ... FROM spark_catalog.<namespace>.<table>"   reads it',
             code="LW-3034",
         )
+
+
+@contextmanager
+def _named(file: Folder) -> Iterator[None]:
+    """Name the file in what its readers say of it: Python and Arrow say what is wrong, and not where."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
 
 
 def _name(version: int) -> str:

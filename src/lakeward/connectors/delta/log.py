@@ -338,7 +338,10 @@ _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64(
 
 def _identity(table: TableLog, path: str, values: Mapping[str, str | None]) -> pa.Table:
     """The identity columns of one file. A partition column has one value for the whole file."""
-    file = pq.ParquetFile(parquet(absolute(table.folder, path)))
+    try:
+        file = pq.ParquetFile(parquet(absolute(table.folder, path)))
+    except ValueError as error:  # of Arrow, which does not say which file
+        raise ValueError(f"{path} is damaged: {error}") from error
     missing = {name: stored for name, stored in _stored(table, file).items() if name not in values}
     stored = file.read(list(missing.values()))
     columns = {

@@ -18,14 +18,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
-from lakeward.connectors.delta.check import DOMAINS
+from lakeward.connectors.delta.check import DOMAINS, catalog_name, restore
 from lakeward.connectors.delta.deletion_vectors import file_of
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
 from lakeward.connectors.delta.folder import Folder, existing, parquet
 from lakeward.connectors.delta.position_store import IN_COMMIT_TIMESTAMPS, INDIFFERENT
 from lakeward.platform.errors import Fenced, Refused, Transient
-from lakeward.platform.text import count
-from lakeward.spec.sql.statements import call_name
+from lakeward.platform.text import count, word
 
 SETTLED = "LAKEWARD FINISH RESTORE"
 """The operation of the commit that removes the marker of a finished restore."""
@@ -153,13 +152,14 @@ def check(table: str, now: TableVersion, to: TableVersion) -> None:
     Raises:
         Refused: it may not; nothing was changed.
     """
-    _check_features(table, now)
+    _check_features(table, now, to)
     if (changed := _set_up_differently(now, to)) is not None:
         since = _same_since(now, to)
         raise Refused(
             f"Cannot restore Delta table {table} to version {to.version}: its {changed} changed since",
             why=f"the files of that version were written under another {changed} than the table has now",
-            next=f"restore to version {since} or a later one: lakeward tables restore {table} --to {since} --dry-run",
+            next=f"restore to version {since} or a later one: "
+            f"lakeward tables restore {word(table)} --to {since} --dry-run",
             code="LW-3523",
         )
     again = [add for path, add in to.files.items() if _differs(add, now.files.get(path))]
@@ -197,13 +197,13 @@ def _files_of(folder: Folder, add: Mapping[str, Any]) -> list[Folder]:
     return [log.absolute(folder, add["path"]), *([] if deleted is None else [deleted])]
 
 
-def _check_features(table: str, now: TableVersion) -> None:
-    name = call_name(table, "spark_catalog")
+def _check_features(table: str, now: TableVersion, to: TableVersion) -> None:
+    again = f"lakeward tables restore {word(table)} --to {to.version} --dry-run"
     if DOMAINS not in now.features:
         raise Refused(
             f"Cannot restore Delta table {table}: it cannot store positions",
             why="it lacks the table feature domainMetadata, so no stream of Lakeward lands in it exactly",
-            next=f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF <version>"   restores the rows alone',
+            next=f"{restore(table, to.version)}   restores the rows alone",
             code="LW-3526",
         )
     unknown = sorted(now.features - _SUPPORTED - {"inCommitTimestamp"})
@@ -212,11 +212,11 @@ def _check_features(table: str, now: TableVersion) -> None:
     if unknown:
         raise _unsupported(table, ", ".join(unknown))
     if now.properties.get("delta.appendOnly", "").lower() == "true":
+        unset = f"ALTER TABLE {catalog_name(table)} UNSET TBLPROPERTIES ('delta.appendOnly')"
         raise Refused(
             f"Cannot restore Delta table {table}: it is append-only",
             why="its property delta.appendOnly is true, so no commit may remove rows",
-            next=f"lakeward sql --write \"ALTER TABLE {name} UNSET TBLPROPERTIES ('delta.appendOnly')\"   "
-            "then restore again",
+            next=f"lakeward sql --write {word(unset)}   then: {again}",
             code="LW-3525",
         )
 

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 
 _WIDER = {
-    "smallint": {"tinyint"},
-    "int": {"tinyint", "smallint"},
-    "bigint": {"tinyint", "smallint", "int"},
+    "smallint": {"tinyint", "uint8"},
+    "int": {"tinyint", "smallint", "uint16"},
+    "bigint": {"tinyint", "smallint", "int", "uint8", "uint16", "uint32"},
+    "decimal(20,0)": {"uint64"},
     "double": {"float"},
     "timestamp": {"timestamp_ntz"},  # a time without a zone is in UTC, as everywhere in Lakeward
 }
-"""Declared type -> narrower file types that it can hold without loss."""
+"""Declared type -> narrower file types that it can hold without loss.
+
+Of numbers without a sign (Parquet) only what both of Spark's readers read exactly: a narrower one wraps around.
+"""
 _AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
 """Spark cannot read a time without a zone of an Avro file as a TIMESTAMP."""
 _NO_NANOSECONDS = "Spark reads no times in nanoseconds: write the file with microseconds"
@@ -143,6 +147,8 @@ def _spark_type(kind: Any) -> str:
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
+    if isinstance(kind, pa.JsonType):
+        return "string"  # Spark reads the text as it is
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
         return from_arrow_type(plain, prefer_timestamp_ntz=True).simpleString()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.audit import Audit, Scan
@@ -16,7 +17,7 @@ from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.table import Table
+    from pyiceberg.table import DataScan, Table
 
 
 def audit(
@@ -77,7 +78,21 @@ def scan(table: Table, only: BooleanExpression | None = None) -> Scan:
         if table.current_snapshot() is None:
             return iter(())
         scanned = table.scan(row_filter=row_filter, selected_fields=(topic, partition, offset))
-        reader: Any = scanned.to_arrow_batch_reader()
-        return iter(reader)
+        return _batches(table, scanned)
 
     return read
+
+
+def _batches(table: Table, scanned: DataScan) -> Iterator[pa.RecordBatch]:
+    """What the scan reads. Arrow does not say which file is damaged: they are opened one by one then."""
+    reader: Any = scanned.to_arrow_batch_reader()
+    try:
+        yield from reader
+    except ValueError as error:
+        for task in scanned.plan_files():
+            try:
+                with table.io.new_input(task.file.file_path).open() as file:
+                    pq.ParquetFile(file)
+            except ValueError as of_file:
+                raise ValueError(f"{task.file.file_path} is damaged: {of_file}") from error
+        raise

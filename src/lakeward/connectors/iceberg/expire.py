@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.connectors.iceberg.document_updates import WRITTEN
 from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.platform.errors import Refused
 from lakeward.platform.text import word
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
-
-_WRITTEN = 2  # the newest format whose metadata PyIceberg writes
 
 
 def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int], refs: Collection[str]) -> None:
@@ -59,7 +58,7 @@ def expire_snapshots(catalog: Catalog, table: Table, snapshots: Collection[int],
     dropped: list[Any] = [RemoveSnapshotRefUpdate(**{"ref-name": name}) for name in sorted(refs)]
     if isinstance(kind, RestCatalog):
         going: Any = RemoveSnapshotsUpdate(**{"snapshot-ids": sorted(snapshots)})
-    elif metadata.format_version <= _WRITTEN:
+    elif metadata.format_version <= WRITTEN:
         going = _keeping_parents()(**{"snapshot-ids": sorted(snapshots)})
     else:
         raise Refused(

@@ -8,9 +8,10 @@ except the refs stays the same. REST catalogs accept the change as a request for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.connectors.iceberg.document_updates import MAIN, WRITTEN, change
 from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.platform.errors import Internal
 from lakeward.spec.sql.names import dotted
@@ -20,16 +21,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import SetSnapshotRefUpdate, TableRequirement
 
-MAIN = "main"
-_WRITTEN = 2  # the newest format whose metadata PyIceberg writes
-
 
 def settable(catalog: Catalog, table: Table) -> bool:
     """Whether `set_refs` supports the catalog and the format version of the table."""
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
 
-    return table.metadata.format_version <= _WRITTEN or isinstance(own(catalog, table.name()), RestCatalog | SqlCatalog)
+    return table.metadata.format_version <= WRITTEN or isinstance(own(catalog, table.name()), RestCatalog | SqlCatalog)
 
 
 def set_refs(
@@ -54,16 +52,9 @@ def set_refs(
             code="LW-3081",
         )
     kind = own(catalog, table.name())
-    if table.metadata.format_version > _WRITTEN and isinstance(kind, SqlCatalog):
-        after = commit_document(kind, table, requirements, lambda document: _change(document, refs))
+    if table.metadata.format_version > WRITTEN and isinstance(kind, SqlCatalog):
+        after = commit_document(kind, table, requirements, lambda document: change(document, refs))
     else:
         after = catalog.commit_table(table, tuple(requirements), tuple(refs)).metadata
     # Iceberg does this after each of its own commits, if the table's properties enable it.
     kind._delete_old_metadata(table.io, table.metadata, after)
-
-
-def _change(document: dict[str, Any], refs: Sequence[SetSnapshotRefUpdate]) -> None:
-    known = document.setdefault("refs", {})
-    for ref in refs:
-        fields = ref.model_dump(mode="json", by_alias=True, exclude_none=True)
-        known[ref.ref_name] = {key: value for key, value in fields.items() if key not in ("action", "ref-name")}

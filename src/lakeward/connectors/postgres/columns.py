@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from lakeward.connectors.postgres import types
 from lakeward.connectors.postgres.name import Name, listed, quote
+from lakeward.connectors.schema_evolution import for_other_streams
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import listed as in_words
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,30 @@ def lacking(given: Mapping[str, str], has: Mapping[str, Column]) -> list[str]:
 
 
 def compare(
-    stream: str, table: Name, given: Mapping[str, str], has: Mapping[str, Column], empty: Collection[str] = ()
+    stream: str,
+    table: Name,
+    given: Mapping[str, str],
+    has: Mapping[str, Column],
+    empty: Collection[str] = (),
+    others: Sequence[str] = (),
 ) -> None:
     """Compare the transform's columns (name -> Spark type) with the table's.
 
     Args:
         empty: columns of the table that a newer generation added; this generation leaves them null.
+        others: further streams that land in the table.
 
     Raises:
-        SpecError: lists every missing, extra and mismatched column, with an ALTER TABLE that fixes them.
+        SpecError: lists every missing, extra and mismatched column, with what the transform or an ALTER TABLE can do.
+            No statement drops a column: its values may be another stream's, or a person's.
     """
     kinds = column_types(stream, given)
     why: list[str] = []
     alter: list[str] = []
     extra = [name for name in given if name not in has]
     if extra:
-        why.append(f"not in the table: {', '.join(extra)}")
+        shared = f", which the stream has in common with {in_words(list(others))}" if others else ""
+        why.append(f"not in the table{shared}: {', '.join(extra)}")
         alter += [f"ADD COLUMN {quote(name)} {kinds[name]}" for name in extra]
     for name, kind in given.items():
         column = has.get(name)
@@ -105,15 +115,36 @@ def compare(
     unset = [name for name in unset if name not in empty or has[name].required]
     if unset:
         why.append(f"only in the table, and without a default: {', '.join(unset)}")
-        alter += [f"DROP COLUMN {quote(name)}" for name in unset]
     if why:
         raise SpecError(
             f"The transform of stream {stream} gives other columns than table {table.text} has",
             why="; ".join(why),
-            next=f"change the transform in conf/streams/{stream}.yaml, or the table: "
-            f"ALTER TABLE {table.quoted} {', '.join(alter)};",
+            next=_ways(stream, table, alter, [name for name in unset if not has[name].required],
+                       [name for name in unset if has[name].required], for_other_streams(extra, others)),
             code="LW-3136",
-        )
+        )  # fmt: skip
+
+
+def _ways(
+    stream: str, table: Name, alter: Sequence[str], unset: Sequence[str], needed: Sequence[str], after: str
+) -> str:
+    """The ways to make transform and table agree.
+
+    Args:
+        alter: what the table can take.
+        unset, needed: columns that the transform leaves out; `needed` may not be null.
+        after: the step for other streams of the table.
+    """
+    steps = [f"change the transform in conf/streams/{stream}.yaml"]
+    steps += [f"to leave {', '.join(unset)} empty, say NULL AS .."] if unset else []
+    steps += [f"give {', '.join(needed)} a value"] if needed else []
+    statement = f"ALTER TABLE {table.quoted} {', '.join(alter)}" if alter else ""
+    if statement and (unset or needed):
+        steps.append(f"for what the table can take, as its owner: {statement}")
+    ways = [f"{' or '.join(steps)}, then: lakeward deploy"]
+    if statement and not (unset or needed):
+        ways.insert(0, f"as the owner of the table: {statement}; {after}then: lakeward streams start {stream}")
+    return "; or ".join(ways)
 
 
 def check_keys(

@@ -133,11 +133,12 @@ class PostgresStreamSink(ExactSink[PostgresWriter]):
             return state
 
         def compare(state: TableState) -> SchemaChange:
-            new = columns.lacking(given, state.columns) if self.additive else []
-            others = sorted(table.others(link, stream, place)) if new else []
+            lacks = columns.lacking(given, state.columns)
+            new = lacks if self.additive else []
+            others = sorted(table.others(link, stream, place)) if lacks else []
             compared = {name: kind for name, kind in given.items() if name not in new or others}
             newer, at = writer.newer(state), state.position
-            columns.compare(stream, place, compared, state.columns, newer)
+            columns.compare(stream, place, compared, state.columns, newer, others)
             empty = sorted((newer - set(given)) & set(state.columns))
 
             def apply(moved: MovedPosition) -> None:

@@ -21,13 +21,13 @@ from lakeward.operations.restore import plan as restoring
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Project
-from lakeward.platform.text import count, listed, word
+from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, verifications
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext
-from lakeward.tables.erase import files, where
+from lakeward.tables.erase import files, settings, where
 from lakeward.tables.erase.where import Matching, QuarantinedRows, Results
 from lakeward.tables.guard import readers
 from lakeward.tables.ownership import erase_obstacle
@@ -203,7 +203,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     files_held = set() if why else files.held(table, match)
     why = why or files.unwritable(table, files_held)
     if why:
-        raise Refused(f"Cannot erase rows of {name}", why=why, next=f"lakeward tables why {word(name)}", code="LW-2020")
+        raise Refused(f"Cannot erase rows of {name}", why=why, next=settings.way_out(table), code="LW-2020")
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
         ref

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from lakeward.platform.errors import expect_type
 from lakeward.platform.text import moment, word
 from lakeward.quality.ranges.batches import batches_of
-from lakeward.quality.results.records import Result
+from lakeward.quality.results.records import Result, after_error
 from lakeward.quality.results.text import between, describe
 from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
 from lakeward.registry import batches, changes, incidents, verifications
@@ -129,7 +129,8 @@ def offers(result: Result, failing: Sequence[Check]) -> list[str]:
     """The offered commands."""
     table = result.table
     if result.verdict is Verdict.ERROR or not failing:
-        return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {word(table)}"]
+        broken = [check.error or "" for check in failing if check.state is State.ERROR]
+        return [f"{_FIRST}{after_error(table, broken or [result.note])}"]
     check = failing[0].id
     why = f'--comment "rows fail {check}"'
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -175,7 +176,7 @@ class Result:
             "batches": list(self.batches),
             "first_bad_batches": list(self.first_bad_batches),
             "note": self.note,
-            "next": next_step(self.verdict, self.table, [check_row(check) for check in self.checks]),
+            "next": next_step(self.verdict, self.table, [check_row(check) for check in self.checks], self.note),
         }
 
 
@@ -217,7 +218,7 @@ def recorded(run: Verification, checks: Sequence[CheckResult]) -> RunDocument:
         "format": "iceberg" if run["to_commit"] is None else "delta",
         "batches": run["batches"] or [],
         "note": run["note"],
-        "next": next_step(Verdict(run["verdict"]), run["table"], checks),
+        "next": next_step(Verdict(run["verdict"]), run["table"], checks, run["note"] or ""),
     }
 
 
@@ -259,7 +260,7 @@ def noun_of(document: RunDocument) -> str:
     return "version" if document.get("format") == "delta" else "snapshot"
 
 
-def next_step(verdict: Verdict, table: str, checks: Sequence[CheckResult] = ()) -> str:
+def next_step(verdict: Verdict, table: str, checks: Sequence[CheckResult] = (), note: str = "") -> str:
     """The next command after this verdict, with the worst of the failing checks; empty when nothing is to do."""
     if verdict is Verdict.HOLD:
         failing = [check for check in checks if check["state"] in (State.FAIL.value, State.ERROR.value)]
@@ -275,8 +276,26 @@ def next_step(verdict: Verdict, table: str, checks: Sequence[CheckResult] = ()) 
             f"lakeward quality run {word(table)}"
         )
     if verdict is Verdict.ERROR:
-        return f"lakeward quality lint   then: lakeward quality run {word(table)}"
+        broken = [check for check in checks if check["state"] == State.ERROR.value]
+        return after_error(table, [(check["observed"] or {}).get("error") or "" for check in broken] or [note])
     return ""
+
+
+_OF_THE_MOMENT = re.compile(
+    r"Cannot find (?:a )?snapshot|is not (?:a parent )?ancestor|snapshot .{0,40}(?:not found|does not exist)"
+    r"|FILE_NOT_EXIST|FILE_NOT_FOUND|FileNotFound|NotFoundException|File does not exist|VERSION_NOT_FOUND"
+    r"|no longer in the Delta log|repeat the run",
+    re.IGNORECASE,
+)
+"""What an engine says of a snapshot or a file that went while it was read: another run reads what is there then."""
+
+
+def after_error(table: str, errors: Sequence[str]) -> str:
+    """The next command after a run that could not compute, by what it said: the suite may be right as it is."""
+    run = f"lakeward quality run {word(table)}"
+    if errors and all(map(_OF_THE_MOMENT.search, errors)):
+        return f"{run}   the table changed while it was read; if it is said again: lakeward tables why {word(table)}"
+    return f"lakeward quality lint   then: {run}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
+from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
 from lakeward.quality.arguments.columns import Columns, below
@@ -54,10 +55,14 @@ def of_table(runtime: Runtime | None, table: str) -> Columns | None:
         return None
     from lakeward.quality.ranges import metadata
 
-    try:
-        return of_iceberg(metadata.load(metadata.catalog(runtime), table).schema())
-    except LakewardError:
-        return None  # lint is about the files: what runs says whether the stack answers
+    def read() -> Columns | None:
+        try:
+            return of_iceberg(metadata.load(metadata.catalog(runtime), table).schema())
+        except LakewardError:
+            return None  # lint is about the files: what runs says whether the stack answers
+
+    found = attempt(f"columns of table {table}", read)  # one damaged table leaves the suites of the others their lint
+    return None if isinstance(found, Failure) else found
 
 
 def of_specs(table: str, specs: Iterable[StreamSpec]) -> Columns | None:

@@ -68,7 +68,8 @@ class Deletes(SpecModel):
 
 
 class Expire(SpecModel):
-    """Which snapshots expire, and how often. Streams, readers and holds always keep the snapshots they need."""
+    """Which snapshots expire, and how often. Streams, readers and holds always keep the snapshots they need, and the
+    table's own properties (`history.expire.*`, `delta.deletedFileRetentionDuration`) what they say."""
 
     enabled: Bool = True
     older_than: Span = Duration("24h")

@@ -13,6 +13,7 @@ import gzip
 import itertools
 import json
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,7 @@ from lakeward.platform.errors import Fenced, Refused, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
+from lakeward.tables.erase.settings import unusable
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.location_overlap import PLACES
@@ -64,6 +66,8 @@ def obstacle(table: Table) -> str:
             return f"{place} is outside of its location, where unreferenced files are not searched"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
         return "write.format.default is not parquet: rewritten files would have another format"
+    if why := unusable(table):
+        return why
     # In format version 1 a dropped partition field stays in the spec, with the transform void.
     known = (IdentityTransform, VoidTransform)
     computed = not all(isinstance(field.transform, known) for field in table.spec().fields)
@@ -200,7 +204,9 @@ def _rewritten(
     name, counter = uuid.uuid4(), itertools.count(0)
     access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # every file of this commit has the name
     properties = {"lakeward.erase": str(name)}
-    with table.transaction() as change:
+    with warnings.catch_warnings(), table.transaction() as change:
+        # PyIceberg warns of settings that only other writers have, for each file.
+        warnings.filterwarnings("ignore", r"Parquet writer option", UserWarning)
         with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
             _search_every_manifest(step)
             for task in tasks:
@@ -248,7 +254,7 @@ def _written(
     if file.spec_id != spec.spec_id or spec.is_unpartitioned():
         return iter(_dataframe_to_data_files(table.metadata, rows, table.io, name, counter))
     size = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES
-    most = int(table.properties.get(size, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT))
+    most = int(table.properties.get(size) or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT)
     same: Any = _Partition(file.partition, spec, schema)
     shape = pyarrow_to_schema(rows.schema, name_mapping=schema.name_mapping)
     tasks = (

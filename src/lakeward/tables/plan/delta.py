@@ -13,6 +13,7 @@ from typing import Final
 
 from lakeward.platform.text import count, moment, span
 from lakeward.spec.model.policy import Expire, Policy
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
 
@@ -23,12 +24,17 @@ MIN_FILE_AGE: Final = timedelta(hours=168)
 def plan_vacuum(
     facts: TableFacts, policy: Expire, needs: Needs, history: History, now: datetime
 ) -> Action | NotPlanned:
-    """The VACUUM of a table: never below `needs.min_file_age`, and not while a snapshot pin is older."""
+    """The VACUUM of a table: never below `needs.min_file_age` or the table's own property, and not while a snapshot pin
+    is older."""
     if not policy.enabled:
         return NotPlanned("expire", "switched off by policy")
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
-    retention = max(policy.older_than.timedelta, needs.min_file_age)
+    own = _span(facts.properties.get(FILE_RETENTION, "0 days"))
+    if own is None:
+        setting = f"{FILE_RETENTION} = {facts.properties[FILE_RETENTION]}"
+        return NotPlanned("expire", f"{setting} is not an interval in days, hours or weeks", refused=True)
+    retention = max(policy.older_than.timedelta, needs.min_file_age, own)
     cutoff, last = now - retention, history.done.get("expire")
     seen = last - retention if last is not None else None  # the log still has files that the last one deleted
     remaining = [at for at in facts.tombstones.values() if seen is None or at >= seen]
@@ -50,11 +56,14 @@ def plan_vacuum(
     return Action("expire", what, files=len(going), older_than=cutoff)
 
 
+FILE_RETENTION: Final = "delta.deletedFileRetentionDuration"
 LOG_RETENTION: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"
 _DEFAULT: Final = timedelta(days=30)  # Delta's own
 _AHEAD: Final = timedelta(days=2)  # margin between observing that a reader falls behind and the expiry of its log
-_INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_PART: Final = re.compile(r"(\d{1,8})\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
+_INTERVAL: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s+{_PART.pattern})*", re.IGNORECASE)
 
 
 def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> Action | NotPlanned:
@@ -93,5 +102,8 @@ def _days(duration: timedelta) -> str:
 
 
 def _span(text: str) -> timedelta | None:
-    found = _INTERVAL.fullmatch(text.strip())
-    return None if found is None else timedelta(**{f"{found[2].lower()}s": int(found[1])})
+    """The time of Spark's interval: `interval 7 days`, `1 week 12 hours`; None if it is none. At most a century."""
+    if _INTERVAL.fullmatch(text.strip()) is None:
+        return None
+    parts = [int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(text)]
+    return timedelta(seconds=min(sum(parts), Duration.most[0]))

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from lakeward.platform.text import count, moment, span
+from lakeward.platform.text import count, moment, span, whole_number
 from lakeward.spec.model.policy import Expire
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import MAIN, VERIFIED, TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
+
+AGE, LEAST = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+"""Properties by which the owner of a table says how much history it keeps."""
+_MOST_MS = int(Duration.most[0] * 1000)  # a century: owners write 2**63 - 1 for ever, which no date can hold
+
+
+def with_own(policy: Expire, properties: Mapping[str, str]) -> Expire | str:
+    """The policy, which keeps at least what the table's own properties keep; why not, if Iceberg cannot read one."""
+    kept: dict[str, object] = {}
+    for key in (AGE, LEAST):
+        text = properties.get(key)
+        number = whole_number(text) if text is None or len(text) < 19 else _MOST_MS if text.isdecimal() else None
+        if text is not None and number is None:
+            return f"its property {key} is {text!r}, which is no whole number: set it to what the table has to keep"
+        if number is not None and key == AGE and number > policy.older_than.seconds * 1000:
+            kept["older_than"] = Duration(f"{min(number, _MOST_MS)}ms")
+        if number is not None and key == LEAST:
+            kept["min_snapshots"] = max(number, policy.min_snapshots)
+    return policy.model_copy(update=kept) if kept else policy
 
 
 def cutoff(policy: Expire, clamps: Sequence[SnapshotPin], now: datetime) -> tuple[datetime, SnapshotPin | None]:
@@ -65,6 +85,11 @@ def plan_expire(
     """The expiry of a table's snapshots."""
     if not policy.enabled:
         return NotPlanned("expire", "switched off by policy")
+    own = with_own(policy, facts.properties)
+    if isinstance(own, str):
+        return NotPlanned("expire", own, refused=True)
+    kept = "" if own == policy else "; its own properties keep more than the policy"
+    policy = own
     older_than, by = cutoff(policy, needs.clamps, now)
     going = expirable(facts, older_than, policy.min_snapshots, now)
     alone = _by_itself(facts, older_than, now)
@@ -85,7 +110,7 @@ def plan_expire(
             held = f"{count(snapshots, 'snapshot')}, refs and the newest {policy.min_snapshots} are kept"
         oldest = min((s.at for s in facts.snapshots), default=None)
         when = oldest + policy.older_than.timedelta if oldest and not by and snapshots > policy.min_snapshots else None
-        return NotPlanned("expire", held + pinned, when if when and when > now else None)
+        return NotPlanned("expire", held + kept + pinned, when if when and when > now else None)
     last, compacted = history.done.get("expire"), history.done.get("compact")
     ready = last + policy.every.timedelta if last else now
     after_compaction = compacted is not None and (last is None or compacted > last)
@@ -95,7 +120,7 @@ def plan_expire(
         )
     return Action(
         "expire",
-        f"{len(going)} of {count(snapshots, 'snapshot')} are older than {moment(older_than)}{pinned}",
+        f"{len(going)} of {count(snapshots, 'snapshot')} are older than {moment(older_than)}{kept}{pinned}",
         files=len(going),
         older_than=older_than,
         retain_last=policy.min_snapshots,

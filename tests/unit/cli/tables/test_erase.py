@@ -93,6 +93,44 @@ def test_who_why_and_how_many_is_kept_and_no_value(site: Any, table: Any) -> Non
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("write.parquet.page-row-limit", "0"),  # Arrow writes with it for ever
+        *(
+            pytest.param(*each, marks=pytest.mark.campaign(held_by="test_what_pyiceberg_cannot_write_by_is_refused"))
+            for each in (
+                ("write.target-file-size-bytes", "128 MB"), ("write.target-file-size-bytes", "0"),
+                ("write.parquet.compression-level", "high"), ("write.parquet.row-group-limit", "-1"),
+                ("write.parquet.compression-codec", "lzo"), ("write.metadata.previous-versions-max", "x"),
+                ("write.object-storage.enabled", "maybe"), ("commit.retry.num-retries", "none"),
+                ("write.metadata.metrics.default", "truncate(x)"), ("write.py-location-provider.impl", "acme.Mine"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_what_pyiceberg_cannot_write_by_is_refused(site: Any, table: Any, key: str, value: str) -> None:
+    owned(table, key, value)
+    refused = site.lakeward(*_YES)
+    assert refused.code == 4 and "LW-2020" in refused.err and "its propert" in refused.err
+    assert physical(table) == [0, 1, 2, 3, 4], "nor is any file written"
+
+
+def test_a_setting_of_other_writers_and_an_empty_one_keep_no_row(site: Any, table: Any) -> None:
+    owned(table, "write.parquet.row-group-size-bytes", "1048576")
+    owned(table, "write.target-file-size-bytes", "")
+    done = site.lakeward(*_YES)
+    assert (done.code, physical(table)) == (0, [0, 2, 4])
+
+
+def owned(table: Any, key: str, value: str) -> None:
+    """Set a property as any writer can: PyIceberg would refuse to commit some of them."""
+    file = Path(table.refresh().metadata_location.removeprefix("file://"))
+    document = json.loads(file.read_text())
+    document["properties"][key] = value
+    file.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
     "step",
     [
         "erase-before-commit",

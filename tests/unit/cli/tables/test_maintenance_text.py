@@ -27,6 +27,12 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
     assert unknown.code == 2
     assert "does not exist" in unknown.err
 
+    held = site.lakeward("tables", "hold", "nyc.flights", "--for", "2h")
+    assert held.code == 0, "also before the first maintenance"
+    wrong = site.lakeward("tables", "hold", "nyc.flight", "--for", "2h")
+    assert wrong.code == 2 and "nyc.flights" in wrong.err
+    assert site.lakeward("tables", "unhold", "nyc.flights").code == 0
+
     with site.registry() as connection:
         maintenance.register(connection, "nyc.flights", format="iceberg", location="x", table_class="append-stream")
         number = maintenance.begin_action(

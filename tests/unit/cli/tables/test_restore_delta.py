@@ -405,3 +405,17 @@ def test_a_version_whose_files_were_vacuumed_is_refused_with_their_number(delta:
     rig.commit(delta.folder, "DELETE", rig.removal({"add": {"path": path}}))
     (delta.folder / path).unlink()
     assert "1 file no longer exist" in delta.refused(1)
+
+
+@pytest.mark.parametrize("name", [f"{2:020d}.json", f"{2:020d}.checkpoint.parquet"])
+def test_a_damaged_file_of_the_log_is_named_by_each_command(delta: Rig, name: str) -> None:
+    (delta.folder / log.LOG / name).write_bytes(b"{\xff cut")
+    for words in (
+        ("streams", "audit", STREAM),
+        ("streams", "recover", STREAM, "--dry-run"),
+        ("tables", "health", TABLE),
+        ("tables", "restore", TABLE, "--to", "1", "--dry-run"),
+        ("tables", "restore", TABLE, "--to", "1", "--yes", "--comment", "bad rows"),
+    ):
+        done = delta.site.lakeward(*words)
+        assert (done.code, f"{name} is damaged" in done.err) == (3, True), done.err

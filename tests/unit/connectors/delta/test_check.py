@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -42,3 +43,30 @@ def test_a_rollback_names_what_is_lost_and_the_version_that_has_it() -> None:
     assert found is not None
     assert "seq 3 to 5" in found.why
     assert "TO VERSION AS OF 9" in found.next
+
+
+@pytest.mark.parametrize(
+    ("state", "statement"),
+    [
+        (
+            replace(TABLE, ancestry=Ancestry(Finding.REPLACED)),
+            "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9",
+        ),
+        (
+            replace(TABLE, ancestry=Ancestry(Finding.ROLLED_BACK)),
+            "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 9",
+        ),
+        (replace(TABLE, ancestry=STRAY), "RESTORE TABLE spark_catalog.ns.`date` TO VERSION AS OF 7"),
+        (
+            replace(TABLE, supported=False),
+            "ALTER TABLE spark_catalog.ns.`date` SET TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')",
+        ),
+    ],
+)
+def test_the_statement_for_a_table_named_by_a_keyword_is_one_word_that_no_shell_expands(
+    state: TableState, statement: str
+) -> None:
+    found = check_table(replace(state, table="ns.date"))
+    assert found is not None
+    assert shlex.split(found.next)[:4] == ["lakeward", "sql", "--write", statement]
+    assert not found.next.startswith('lakeward sql --write "'), "a shell runs what is in backticks within quotes"

@@ -73,3 +73,24 @@ def test_a_time_in_nanoseconds_is_refused_at_any_depth_where_spark_does_not_read
     deep = "LIST<ELEMENT: STRUCT<AT: TIMESTAMP[NS, TZ=UTC]>>, declared is ARRAY<STRUCT<AT:TIMESTAMP_NTZ>>"
     refused = [f"at is TIMESTAMP[NS], declared is TIMESTAMP_NTZ {way}", f"deep is {deep} {way}"]
     assert found == ([] if old else refused)
+
+
+def test_numbers_without_a_sign_are_accepted_where_spark_reads_them_exactly(tmp_path: Path) -> None:
+    from pyspark.sql.types import ByteType, DecimalType, IntegerType, LongType, ShortType, StringType, StructType
+
+    file = tmp_path / "a.parquet"
+    kinds = {"a": pa.uint8(), "b": pa.uint16(), "c": pa.uint32(), "d": pa.uint64(), "doc": pa.json_()}
+    pq.write_table(pa.table({name: pa.array([], kind) for name, kind in kinds.items()}), file)
+
+    def found(*types: Any) -> list[str]:
+        source = {"path": str(tmp_path), "format": "parquet", "columns": "a INT", "max_files_per_trigger": 1}
+        declared = StructType()
+        for name, kind in zip(kinds, types, strict=False):
+            declared.add(name, kind)
+        return differences(FileAccess(), file.as_uri(), FilesSource.model_validate(source), declared)
+
+    assert found(ShortType(), IntegerType(), LongType(), DecimalType(20, 0), StringType()) == []
+    assert found(ByteType(), ShortType(), IntegerType(), LongType()) == [
+        "a is UINT8, declared is TINYINT", "b is UINT16, declared is SMALLINT", "c is UINT32, declared is INT",
+        "d is UINT64, declared is BIGINT",
+    ]  # fmt: skip

@@ -82,11 +82,35 @@ def test_every_difference_is_named_with_its_statement():
         "mail is INT, the table has app.mail: not every value would be stored unchanged; "
         "only in the table, and without a default: left"
     )
-    assert caught.value.next.endswith(
-        'ALTER TABLE "public"."t" ADD COLUMN "o""dd" date, ALTER COLUMN "n" TYPE integer, ALTER COLUMN "id" DROP '
-        'IDENTITY, ALTER COLUMN "mail" TYPE integer, DROP COLUMN "left";'
+    assert caught.value.next == (
+        "change the transform in conf/streams/s.yaml or to leave left empty, say NULL AS .. or for what the table can "
+        'take, as its owner: ALTER TABLE "public"."t" ADD COLUMN "o""dd" date, ALTER COLUMN "n" TYPE integer, ALTER '
+        'COLUMN "id" DROP IDENTITY, ALTER COLUMN "mail" TYPE integer, then: lakeward deploy'
     )
     compare("s", T, {"n": "smallint", "left": "string", "mail": "string"}, has)
+
+
+def test_no_statement_drops_a_column_and_the_others_of_the_table_are_not_forgotten():
+    has = {
+        "n": Column("integer", "integer"),
+        "of_b": Column("text", "text"),
+        "must": Column("text", "text", required=True),
+    }
+    with pytest.raises(SpecError) as caught:
+        compare("a", T, {"n": "int"}, has, (), ["b"])
+    assert caught.value.next == (
+        "change the transform in conf/streams/a.yaml or to leave of_b empty, say NULL AS .. or give must a value, "
+        "then: lakeward deploy"
+    )
+    with pytest.raises(SpecError) as caught:
+        compare("a", T, {"n": "int", "more": "int"}, {"n": Column("integer", "integer")}, (), ["b", "c"])
+    assert caught.value.why == "not in the table, which the stream has in common with b and c: more"
+    assert caught.value.next == (
+        'as the owner of the table: ALTER TABLE "public"."t" ADD COLUMN "more" integer; name more in '
+        "conf/streams/b.yaml and conf/streams/c.yaml too, say NULL AS ..; then: lakeward deploy; "
+        "lakeward streams upgrade b --wait; lakeward streams upgrade c --wait; then: lakeward streams start a; "
+        "or change the transform in conf/streams/a.yaml, then: lakeward deploy"
+    )
 
 
 KEYS = {"a": Column("text", "text", required=True), "b": Column("text", "text")}

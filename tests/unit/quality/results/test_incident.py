@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import update
 
 from lakeward.quality.ranges.range import decide
@@ -129,3 +130,25 @@ def test_what_was_done_about_it_is_said_in_the_same_message(line, registry: Any)
     ]
     incident.after_run(registry, replace(held(line), first_bad=2, note="7 rows went to q"))
     assert "7 rows went to q" in incidents.open_ones(registry)["quality", "ns.t"].text.splitlines()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Cannot find snapshot with ID 7",
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file x",
+        "org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream for file: s3://b/m.avro",
+        "Version 3 is no longer in the Delta log of /lake/ns/t; the table was replaced",
+    ],
+)
+def test_a_run_whose_snapshot_went_is_repeated_before_the_suite_is_searched(line, error: str) -> None:
+    run = "do: lakeward quality run ns.t   the table changed while it was read"
+    gone = replace(FARES, state=State.ERROR, error=error)
+    assert incident.offers(held(line, gone, verdict=Verdict.ERROR), [gone])[0].startswith(run)
+    broken = replace(held(line, verdict=Verdict.ERROR), checks=(), note=error)
+    assert incident.offers(broken, [])[0].startswith(run)
+    assert broken.document()["next"].startswith(run.removeprefix("do: "))
+    stays = replace(FARES, state=State.ERROR, error="no column of this name: fair", id="c2")
+    both = held(line, gone, stays, verdict=Verdict.ERROR)
+    assert incident.offers(both, [gone, stays])[0].startswith("do: lakeward quality lint   then: ")
+    assert both.document()["next"].startswith("lakeward quality lint   then: ")

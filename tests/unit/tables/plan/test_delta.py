@@ -8,7 +8,7 @@ import pytest
 from lakeward.spec.model.policy import Expire, Metadata, Policy
 from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import plan
-from lakeward.tables.plan.delta import CLEANED, LOG_RETENTION, MIN_FILE_AGE, plan_log, plan_vacuum
+from lakeward.tables.plan.delta import CLEANED, FILE_RETENTION, LOG_RETENTION, MIN_FILE_AGE, plan_log, plan_vacuum
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 WEEKLY = Expire(older_than=Duration("7d"), every=Duration("7d"))
@@ -34,6 +34,28 @@ def test_delta_s_floor_holds_whatever_the_policy_says_unless_unsafe(table, now) 
     assert isinstance(action, Action) and action.older_than == now - MIN_FILE_AGE
     action = plan_vacuum(table, hourly, Needs(), History(), now)
     assert isinstance(action, Action) and action.files == 10
+
+
+@pytest.mark.parametrize(
+    ("kept", "going"),
+    [
+        ("interval 9 days", 1),
+        ("1 week 36 hours", 2),
+        ("interval 2 days", 3),
+        ("INTERVAL 6 WEEKS", 0),
+        ("99999999 weeks", 0),
+    ],
+)
+def test_deleted_files_stay_as_long_as_the_table_s_owner_says(table, now, kept: str, going: int) -> None:
+    found = plan_vacuum(replace(table, properties={FILE_RETENTION: kept}), WEEKLY, SAFE, History(), now)
+    assert (found.files if isinstance(found, Action) else 0) == going
+
+
+@pytest.mark.parametrize("kept", ["a while", "interval 3 months", "7 days 7 days and more", ""])
+def test_no_file_is_deleted_while_its_retention_cannot_be_read(table, now, kept: str) -> None:
+    found = plan_vacuum(replace(table, properties={FILE_RETENTION: kept}), WEEKLY, SAFE, History(), now)
+    assert isinstance(found, NotPlanned) and found.refused
+    assert f"{FILE_RETENTION} = {kept} is not an interval" in found.why
 
 
 def test_a_reader_that_is_behind_makes_it_wait_and_is_named(table, now) -> None:

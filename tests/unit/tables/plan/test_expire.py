@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from lakeward.spec.model.policy import Expire
 from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import Ref, Snapshot
-from lakeward.tables.plan.expire import cutoff, expirable, plan_expire
+from lakeward.tables.plan.expire import AGE, LEAST, cutoff, expirable, plan_expire
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 POLICY = Expire(older_than=Duration("10m"), min_snapshots=3, every=Duration("6h"))
@@ -102,3 +104,34 @@ def test_verified_is_not_let_go_by_its_age(facts, chain, now):
     found = plan_expire(held, POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned) and found.refused
     assert "branch verified would be dropped" in found.why
+
+
+@pytest.mark.parametrize(
+    ("properties", "going"),
+    [
+        ({LEAST: "15"}, 5),
+        ({LEAST: "1"}, 10),
+        ({LEAST: "0"}, 10),
+        ({LEAST: "-3"}, 10),
+        ({AGE: "900000"}, 5),
+        ({AGE: "60000"}, 10),
+        ({AGE: "-1"}, 10),
+        ({AGE: str(2**63 - 1)}, 0),
+        ({LEAST: str(2**63 - 1)}, 0),
+        ({AGE: "900000", LEAST: "18"}, 2),
+    ],
+)
+def test_the_table_s_own_properties_keep_more_than_the_policy_and_never_less(facts, chain, now, properties, going):
+    found = plan_expire(facts(chain(20), **properties), POLICY, Needs(), History(), now)
+    assert (found.files if isinstance(found, Action) else 0) == going
+    assert ("its own properties keep more" in found.why) == (going < 10)
+    if isinstance(found, Action):
+        assert len(expirable(facts(chain(20)), found.cutoff, found.retain_last, now)) == going
+
+
+@pytest.mark.parametrize("key", [AGE, LEAST])
+@pytest.mark.parametrize("value", ["many", "", "7d", "1.5", "9" * 18 + "x"])
+def test_nothing_expires_while_such_a_property_cannot_be_read(facts, chain, now, key, value):
+    found = plan_expire(facts(chain(20), **{key: value}), POLICY, Needs(), History(), now)
+    assert isinstance(found, NotPlanned) and found.refused
+    assert found.why.startswith(f"its property {key} is {value!r}, which is no whole number")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 from botocore.config import Config
@@ -19,6 +19,11 @@ from pyiceberg.io import AWS_REGION
 from lakeward.connectors.aws import session
 from lakeward.connectors.iceberg.catalogs import refusals
 from lakeward.connectors.iceberg.catalogs.glue import account_of
+from lakeward.connectors.iceberg.document_updates import not_written
+
+if TYPE_CHECKING:
+    from pyiceberg.table import CommitTableResponse, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 60.0
@@ -58,6 +63,14 @@ class GlueClient(GlueCatalog):
         super().__init__(name, client=client, **properties)
         if catalog := properties.get(GLUE_ID):  # PyIceberg does it for a client of its own only
             _register_glue_catalog_id_with_glue_client(client, catalog)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        try:
+            return super().commit_table(table, requirements, updates)
+        except NotImplementedError as error:
+            raise not_written(table) from error
 
 
 def _check(where: str, region: str, operation: str, parsed: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from lakeward.connectors.iceberg.document_updates import not_written
 from lakeward.platform.errors import DependencyDown
 from lakeward.spec.sql.names import dotted
 
@@ -107,6 +108,8 @@ class HiveClient(HiveCatalog):
     ) -> CommitTableResponse:
         try:
             return super().commit_table(table, requirements, updates)
+        except NotImplementedError as error:
+            raise not_written(table) from error
         except CommitFailedException as error:
             if not isinstance(error.__cause__, WaitingForLockException):
                 raise

@@ -6,9 +6,15 @@ import os
 from functools import lru_cache
 
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from sqlalchemy import Engine
 
+from lakeward.connectors.iceberg.document_updates import by_document, change, not_written
+from lakeward.connectors.iceberg.metadata_document import commit_document
 from lakeward.registry import client
+from lakeward.spec.sql.names import dotted
 
 
 class JdbcClient(SqlCatalog):
@@ -22,6 +28,22 @@ class JdbcClient(SqlCatalog):
         self.engine.dispose()  # made by PyIceberg, which takes no arguments for the connections
         self.engine = _engine(self.properties["uri"], os.environ.get("PGPASSFILE"), os.getpid())
         super()._init_catalog()
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit updates to a table; to one of format version 3, which PyIceberg does not write, by its document."""
+        if not by_document(table.metadata, updates):
+            try:
+                return super().commit_table(table, requirements, updates)
+            except NotImplementedError as error:
+                raise not_written(table) from error
+        current = self.load_table(table.name())
+        if current.metadata.table_uuid != table.metadata.table_uuid:
+            raise CommitFailedException(f"{dotted(table.name())} was replaced by another table")
+        commit_document(self, current, requirements, lambda document: change(document, updates))
+        after = self.load_table(table.name())
+        return CommitTableResponse(metadata=after.metadata, metadata_location=after.metadata_location)
 
 
 @lru_cache(maxsize=4)

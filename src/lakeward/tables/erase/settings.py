@@ -1,0 +1,99 @@
+"""Properties of a table by which PyIceberg writes: a value that it cannot use is refused before a stream stops.
+
+PyIceberg meets such a value after it has written files, some of them never: `write.parquet.page-row-limit` of 0 ends no
+loop of Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lakeward.platform.text import word
+from lakeward.spec.sql.names import dotted
+from lakeward.spec.sql.statements import call_name, quote_text
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_NUMBERS: Final[Mapping[str, int | None]] = {
+    "write.target-file-size-bytes": 1,
+    "write.parquet.row-group-limit": 1,
+    "write.parquet.page-row-limit": 1,
+    "write.parquet.page-size-bytes": 1,
+    "write.parquet.dict-size-bytes": 0,
+    "write.parquet.compression-level": None,
+    "write.metadata.previous-versions-max": None,
+    "commit.manifest.target-size-bytes": 0,
+    "commit.manifest.min-count-to-merge": 0,
+    "commit.retry.num-retries": 0,
+    "commit.retry.min-wait-ms": 0,
+    "commit.retry.max-wait-ms": 0,
+    "commit.retry.total-timeout-ms": 0,
+}
+"""Property -> its least value; None without one."""
+_FLAGS: Final = (
+    "write.object-storage.enabled", "write.object-storage.partitioned-paths", "commit.manifest-merge.enabled",
+    "write.metadata.delete-after-commit.enabled",
+)  # fmt: skip
+_CODEC: Final = "write.parquet.compression-codec"
+_LARGEST: Final = 2**63 - 1
+
+
+def unusable(table: Table) -> str:
+    """Why PyIceberg cannot write files of this table by its properties, as a clause; empty if it can."""
+    from pyiceberg.io.pyarrow import compute_statistics_plan
+    from pyiceberg.table.locations import load_location_provider
+
+    if (found := _odd(table.properties)) is not None:
+        return f"its property {found[0]} is {table.properties[found[0]]!r}, {found[1]}"
+    try:
+        compute_statistics_plan(table.schema(), table.properties)
+        load_location_provider(table.location(), table.properties)
+    except ValueError as error:
+        return f"its properties cannot be used: {str(error).splitlines()[0]}"
+    return ""
+
+
+def way_out(table: Table) -> str:
+    """The next command for a table whose rows cannot be erased."""
+    name = dotted(table.name())
+    if (found := _odd(table.properties)) is None:
+        return f"lakeward tables why {word(name)}"
+    unset = f"ALTER TABLE {call_name(name, table.catalog.name)} UNSET TBLPROPERTIES ({quote_text(found[0])})"
+    return f"lakeward sql --write {word(unset)}   then repeat the command"
+
+
+def _odd(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first property with a value that PyIceberg cannot use, and what is wrong with it."""
+    from pyiceberg.types import strtobool
+
+    given = {key: value for key, value in properties.items() if value}  # PyIceberg takes an empty one for none
+    for key, least in _NUMBERS.items():
+        if key in given and not _fits(given[key], least):
+            return key, "no whole number" if least is None else f"no whole number from {least} on"
+    for key in _FLAGS:
+        try:
+            strtobool(given.get(key, "true"))
+        except ValueError:
+            return key, "neither true nor false"
+    codec = given.get(_CODEC, "zstd")
+    if codec != "uncompressed" and not _known(codec):
+        return _CODEC, "which Arrow cannot write; it can: zstd, gzip, snappy, uncompressed"
+    return None
+
+
+def _fits(text: str, least: int | None) -> bool:
+    try:
+        return -_LARGEST <= int(text) <= _LARGEST and (least is None or int(text) >= least)
+    except ValueError:
+        return False
+
+
+def _known(codec: str) -> bool:
+    try:
+        return codec.lower() == "none" or bool(pa.Codec.is_available(codec.lower()))
+    except ValueError:
+        return False
