@@ -121,7 +121,7 @@ def make_known(runtime: Runtime, project: Project, table: str) -> None:
         site.load(table)  # for the error of a wrong name
     seen = load_facts(site, table, around)
     with site.registry() as connection:
-        register(connection, around, seen.facts, external=site.external)
+        register(connection, around, seen.facts, external=site.external(table))
 
 
 def health(runtime: Runtime, project: Project, table: str | None = None) -> HealthDocument:
