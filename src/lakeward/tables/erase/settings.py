@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
 from lakeward.spec.sql.statements import call_name, quote_text
@@ -62,7 +63,7 @@ def way_out(table: Table) -> str:
     name = dotted(table.name())
     if (found := _odd(table.properties)) is None:
         return f"lakeward tables why {word(name)}"
-    unset = f"ALTER TABLE {call_name(name, table.catalog.name)} UNSET TBLPROPERTIES ({quote_text(found[0])})"
+    unset = f"ALTER TABLE {call_name(name, prefix_of(table))} UNSET TBLPROPERTIES ({quote_text(found[0])})"
     return f"lakeward sql --write {word(unset)}   then repeat the command"
 
 
