@@ -64,7 +64,7 @@ def _file_keys(account_: Account, file: Path) -> Any:
             with self._lock:
                 status = file.stat() if file.exists() else None
                 now = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
-                if now is None or now != self._read_as:
+                if now is None or now != self._read_as or account_.role:  # a role's are renewed without a change
                     keys = account_.keys()  # says what is wrong with a file that is not there
                     if KEY not in keys:
                         raise NoCredentialsError

@@ -1,0 +1,90 @@
+"""Roles: temporary credentials of a role that the profile of a connection names, renewed before they expire.
+
+Java's SDK does this by itself. Python's does, too, and hands them here to clients that do not: PyArrow's SDK reads the
+keys of a profile, and no `role_arn`.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeward.connectors.aws.session import require_boto3
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
+
+if TYPE_CHECKING:
+    from lakeward.connectors.aws.account import Account
+
+HOW: Final = "docs/how-to/land-on-s3.md"
+_lock = threading.Lock()
+_held: dict[Path, tuple[tuple[int, int, int], Any]] = {}
+"""File -> what it was, and the credentials of botocore that it names, which renew themselves."""
+
+
+def keys(account: Account, file: Path) -> tuple[str, str, str]:
+    """Key, secret and session token of the account's role, now.
+
+    botocore renews them in their last 15 minutes, and waits for that in the last 10.
+
+    Raises:
+        SpecError: the role may not be assumed, or boto3 is not installed.
+        DependencyDown: STS does not answer, or the token that assumes the role has expired.
+    """
+    require_boto3(f"AWS connection {account.connection}, which assumes a role,", "glue")
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = _credentials(file, account.web_token).get_frozen_credentials()
+    except (BotoCoreError, ClientError, OSError) as error:
+        raise _refused(account, error) from None
+    return found.access_key, found.secret_key, found.token
+
+
+def _credentials(file: Path, web_token: Path | None) -> Any:
+    """botocore's credentials of a profile file. A changed file has new ones."""
+    import botocore.session
+
+    from lakeward.connectors.aws.account import PROFILE
+
+    status = file.stat()
+    now = (status.st_mtime_ns, status.st_size, status.st_ino)
+    with _lock:
+        known = _held.get(file)
+        if known is not None and known[0] == now:
+            return known[1]
+        session = botocore.session.Session()
+        for name in ("config_file", "credentials_file"):
+            session.set_config_variable(name, str(file))
+        session.set_config_variable("profile", PROFILE)  # named, so that keys of the environment are not used
+        made = session.get_credentials()
+        _held[file] = now, made
+        return made
+
+
+def _refused(account: Account, error: Exception) -> LakewardError:
+    """The error for an answer to the request for the role's credentials."""
+    answer: dict[str, Any] = getattr(error, "response", {}).get("Error", {})
+    code, where = str(answer.get("Code", "")), f"{account.where}, region {account.region}"
+    if code.startswith("ExpiredToken") or isinstance(error, FileNotFoundError):
+        by = f"the token in {account.web_token}" if account.web_token is not None else "the keys of source_profile"
+        what = "does not exist" if isinstance(error, FileNotFoundError) else "has expired"
+        return DependencyDown(
+            f"Role {account.role} cannot be assumed: {by} {what}",
+            why=f"{where}: {answer.get('Message') or error}",
+            next="renew it; streams retry by themselves and lose nothing",
+            code="LW-3513",
+        )
+    if code and getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 500) < 500:
+        return SpecError(
+            f"Role {account.role} of AWS connection {account.connection} may not be assumed",
+            why=f"{where}: {code}: {answer.get('Message', '')}",
+            next=f"correct role_arn, its trust policy, or what assumes it ({HOW})",
+            code="LW-3512",
+        )
+    return DependencyDown(
+        f"STS does not answer, which gives the credentials of role {account.role}",
+        why=f"{where}: {code or type(error).__name__}: {answer.get('Message') or error}",
+        next="check the network and the service; streams retry by themselves and lose nothing",
+        code="LW-3514",
+    )
