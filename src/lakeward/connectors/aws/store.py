@@ -27,6 +27,9 @@ _IO = "org.apache.iceberg.io.ResolvingFileIO"
 CONNECTION, CONNECTIONS = "lakeward.aws.connection", "lakeward.aws.connections"
 """Properties of PyIceberg's catalog: the AWS connection, and the folder with its file."""
 _PROVIDER = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+_ROLE_PROVIDER = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+"""For a role. Hadoop makes one for each file system and closes it with that; of the other one it closes the JVM's only
+one, and with it the client of STS, which then renews nothing for any file system ("Connection pool shut down")."""
 
 
 def on_s3(place: str) -> bool:
@@ -55,7 +58,7 @@ def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
         return {}
     conf = {
         f"{catalog}.io-impl": _IO,
-        "spark.hadoop.fs.s3a.aws.credentials.provider": _PROVIDER,
+        "spark.hadoop.fs.s3a.aws.credentials.provider": _ROLE_PROVIDER if account_.role else _PROVIDER,
         # A store that is down is reported within a minute; the stream itself waits longer.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",
         "spark.hadoop.fs.s3a.retry.limit": "3",
