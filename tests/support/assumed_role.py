@@ -128,7 +128,20 @@ class _Front(BaseHTTPRequestHandler):
             self.server.used.add(key)
             self._send(*self._moto(body))
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _answer
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
 
     def _body(self) -> bytes:
         """What was sent; PyArrow sends an object in chunks without a length."""

@@ -35,11 +35,11 @@ _LOCKS = """
 TXNS TXN_ID:k TXN_STATE:c TXN_STARTED:n TXN_LAST_HEARTBEAT:n TXN_USER:t TXN_HOST:t
 TXN_COMPONENTS TC_TXNID:n TC_DATABASE:t TC_TABLE:t TC_PARTITION:t TC_OPERATION_TYPE:c
 COMPLETED_TXN_COMPONENTS CTC_TXNID:n CTC_DATABASE:t CTC_TABLE:t CTC_PARTITION:t
-HIVE_LOCKS HL_LOCK_EXT_ID:n HL_LOCK_INT_ID:n HL_TXNID:n HL_DB:t HL_TABLE:t HL_PARTITION:t HL_LOCK_STATE:c HL_LOCK_TYPE:c \
-HL_LAST_HEARTBEAT:n HL_ACQUIRED_AT:n HL_USER:t HL_HOST:t HL_HEARTBEAT_COUNT:i HL_AGENT_INFO:t HL_BLOCKEDBY_EXT_ID:n \
-HL_BLOCKEDBY_INT_ID:n
-COMPACTION_QUEUE CQ_ID:k CQ_DATABASE:t CQ_TABLE:t CQ_PARTITION:t CQ_STATE:c CQ_TYPE:c CQ_TBLPROPERTIES:t CQ_WORKER_ID:t \
-CQ_START:n CQ_RUN_AS:t CQ_HIGHEST_TXN_ID:n CQ_META_INFO:b CQ_HADOOP_JOB_ID:t
+HIVE_LOCKS HL_LOCK_EXT_ID:n HL_LOCK_INT_ID:n HL_TXNID:n HL_DB:t HL_TABLE:t HL_PARTITION:t HL_LOCK_STATE:c \
+HL_LOCK_TYPE:c HL_LAST_HEARTBEAT:n HL_ACQUIRED_AT:n HL_USER:t HL_HOST:t HL_HEARTBEAT_COUNT:i HL_AGENT_INFO:t \
+HL_BLOCKEDBY_EXT_ID:n HL_BLOCKEDBY_INT_ID:n
+COMPACTION_QUEUE CQ_ID:k CQ_DATABASE:t CQ_TABLE:t CQ_PARTITION:t CQ_STATE:c CQ_TYPE:c CQ_TBLPROPERTIES:t \
+CQ_WORKER_ID:t CQ_START:n CQ_RUN_AS:t CQ_HIGHEST_TXN_ID:n CQ_META_INFO:b CQ_HADOOP_JOB_ID:t
 COMPLETED_COMPACTIONS CC_ID:k CC_DATABASE:t CC_TABLE:t CC_PARTITION:t CC_STATE:c CC_TYPE:c CC_TBLPROPERTIES:t \
 CC_WORKER_ID:t CC_START:n CC_END:n CC_RUN_AS:t CC_HIGHEST_TXN_ID:n CC_META_INFO:b CC_HADOOP_JOB_ID:t
 AUX_TABLE MT_KEY1:t MT_KEY2:n MT_COMMENT:t
@@ -128,10 +128,11 @@ def _launch(folder: Path, port: int, database: Mapping[str, str]) -> subprocess.
     private.write(conf / "hive-site.xml", f"<configuration>{text}</configuration>")
     (folder / "Start.java").write_text(_SOURCE)
     driver = [str(jar) for jar in spark_classpath() if jar.name.startswith("postgresql-")]
+    classes = os.pathsep.join([str(conf), f"{pyspark_jars()}/*", *driver])
     command = [
         str(find_java().binary), "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         f"-Dderby.stream.error.file={folder / 'derby.log'}", f"-Dhive.log.dir={folder}",
-        "-cp", os.pathsep.join([str(conf), f"{pyspark_jars()}/*", *driver]), str(folder / "Start.java"), "-p", str(port),
+        "-cp", classes, str(folder / "Start.java"), "-p", str(port),
     ]  # fmt: skip
     with (folder / "log").open("ab") as sink:
         return subprocess.Popen(

@@ -147,8 +147,8 @@ _AWS_METHODS = ("assume_role", "assume_role_with_web_identity")
 
 
 def _aws(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
-    """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones. Unknown names are
-    kept, and `account` refuses them."""
+    """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones. Unknown names
+    are kept, and `account` refuses them."""
     extra = dict(connection.extra_dejson)
     if isinstance(arguments := extra.get("assume_role_kwargs"), Mapping):
         extra = {name: value for name, value in extra.items() if name != "assume_role_kwargs"} | dict(arguments)

@@ -8,9 +8,9 @@
 The first match is used. The SDKs of Java and Python read the keys from this file, whose path is in an environment
 variable: so no key is in a Spark conf, on a command line or in a printable value.
 
-A role to assume is in the file as AWS writes it: `role_arn` with `source_profile`, the section with the keys that assume
-it, or with `web_identity_token_file`. The SDK of Java assumes it and renews its credentials by itself. For all other
-clients `keys` returns credentials of the role (`lakeward.connectors.aws.roles`).
+A role to assume is in the file as AWS writes it: `role_arn` with `source_profile`, the section with the keys that
+assume it, or with `web_identity_token_file`. The SDK of Java assumes it and renews its credentials by itself. For all
+other clients `keys` returns credentials of the role (`lakeward.connectors.aws.roles`).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Account:
         return {"AWS_SHARED_CREDENTIALS_FILE": at, "AWS_CONFIG_FILE": at, "AWS_PROFILE": PROFILE}
 
     def keys(self) -> Mapping[str, str]:
-        """The keys by their names in the file, as they are now; empty for the machine's identity. Those of a role are valid
-        for some minutes at least.
+        """The keys by their names in the file, as they are now; empty for the machine's identity. Those of a role are
+        valid for some minutes at least.
 
         Raises:
             SpecError: the file no longer exists, or is not valid, or the role may not be assumed.
@@ -137,8 +137,9 @@ def render(given: Mapping[str, object]) -> str:
         sections[_SOURCE] = {name: sections[PROFILE].pop(name) for name in moved}
         sections[PROFILE][SOURCE] = _SOURCE
     return "".join(
-        line for name, content in sections.items() for line in (f"[{name}]\n", *(f"{key} = {value}\n"
-        for key, value in content.items()))
+        line
+        for name, content in sections.items()
+        for line in (f"[{name}]\n", *(f"{key} = {value}\n" for key, value in content.items()))
     )
 
 
