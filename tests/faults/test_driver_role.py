@@ -29,7 +29,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     ("connect", "lives"),
     [
         ("by_web_identity", 4),
-        pytest.param("by_keys", 20, marks=pytest.mark.campaign(held_by="[by_web_identity-4]")),
+        pytest.param(
+            "by_keys", 20, marks=pytest.mark.campaign(held_by="test_no_batch_fails_though_the_credentials_expire")
+        ),
     ],
 )
 def test_no_batch_fails_though_the_credentials_expire(

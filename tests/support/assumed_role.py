@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +24,7 @@ from lakeward.connectors.aws import account
 from lakeward.platform import ports, private
 from lakeward.platform.runtime import ObjectStore
 
-REGION, BUCKET, ROLE = "eu-central-1", "lake", "arn:aws:iam::123456789012:role/lake"
+REGION, BUCKET, ROLE = "eu-central-1", "of-the-role", "arn:aws:iam::123456789012:role/lake"
 KEY, SECRET, EXTERNAL = "BASEKEY", "base-s3cret", "their-id"
 TOKEN = "web-t0ken"
 _LENGTHS = ("transfer-encoding", "content-length")
@@ -92,14 +92,16 @@ def _s3(moto: int) -> Any:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Store]:
-    """The server with the bucket `lake`, ended whatever happens."""
+    """The server with the bucket `BUCKET`, ended whatever happens."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
     moto = ports.any_free()
     behind = ThreadedMotoServer(ip_address=ports.HOST, port=moto, verbose=False)
     behind.start()
-    _s3(moto).create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3 = _s3(moto)
+    with suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # of an earlier server: moto keeps one state for a process
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     with Store(moto, private.folder(folder / "secrets")) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

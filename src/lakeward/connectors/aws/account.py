@@ -10,7 +10,7 @@ variable: so no key is in a Spark conf, on a command line or in a printable valu
 
 A role to assume is in the file as AWS writes it: `role_arn` with `source_profile`, the section with the keys that
 assume it, or with `web_identity_token_file`. The SDK of Java assumes it and renews its credentials by itself. For all
-other clients `keys` returns credentials of the role (`lakeward.connectors.aws.roles`).
+other clients `keys` returns credentials of the role (`lakeward.connectors.aws.boto`).
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Account:
             return {}
         given = _read(self.connection, self.file)
         if ROLE in given:
-            from lakeward.connectors.aws import roles
+            from lakeward.connectors.aws import boto
 
-            return dict(zip(_KEYS, roles.keys(self, self.file), strict=True))
+            return dict(zip(_KEYS, boto.role_keys(self, self.file, PROFILE), strict=True))
         return {name: given[name] for name in _KEYS if name in given}
 
 

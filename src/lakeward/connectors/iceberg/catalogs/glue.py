@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.connectors.aws import account, store
-from lakeward.connectors.aws.session import require_boto3
+from lakeward.connectors.aws.boto import require_boto3
 from lakeward.connectors.aws.store import CONNECTION, CONNECTIONS
 from lakeward.platform.runtime import Lake
 

@@ -1,4 +1,4 @@
-"""Roles: temporary credentials of a role that the profile of a connection names, renewed before they expire.
+"""boto3: whether it is installed, and the credentials of a role that a connection names, renewed before they expire.
 
 Java's SDK does this by itself. Python's does, too, and hands them here to clients that do not: PyArrow's SDK reads the
 keys of a profile, and no `role_arn`.
@@ -6,11 +6,11 @@ keys of a profile, and no `role_arn`.
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.connectors.aws.session import require_boto3
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 
 if TYPE_CHECKING:
@@ -22,10 +22,33 @@ _held: dict[Path, tuple[tuple[int, int, int], Any]] = {}
 """File -> what it was, and the credentials of botocore that it names, which renew themselves."""
 
 
-def keys(account: Account, file: Path) -> tuple[str, str, str]:
+def require_boto3(what: str, extra: str) -> None:
+    """Check that boto3 is installed.
+
+    Args:
+        what: what needs it, at the beginning of a sentence.
+        extra: the extra of the package that has it.
+
+    Raises:
+        SpecError: it is not.
+    """
+    if importlib.util.find_spec("boto3") is None:
+        raise SpecError(
+            f"{what} needs boto3",
+            why="boto3 is not installed in this environment",
+            next=f"pip install 'lakeward[{extra}]'   (in a checkout: uv sync --extra {extra})",
+            code="LW-3124",
+        )
+
+
+def role_keys(account: Account, file: Path, profile: str) -> tuple[str, str, str]:
     """Key, secret and session token of the account's role, now.
 
     botocore renews them in their last 15 minutes, and waits for that in the last 10.
+
+    Args:
+        file: of the account.
+        profile: the section of the file that names the role.
 
     Raises:
         SpecError: the role may not be assumed, or boto3 is not installed.
@@ -35,17 +58,15 @@ def keys(account: Account, file: Path) -> tuple[str, str, str]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        found = _credentials(file, account.web_token).get_frozen_credentials()
+        found = _credentials(file, profile).get_frozen_credentials()
     except (BotoCoreError, ClientError, OSError) as error:
         raise _refused(account, error) from None
     return found.access_key, found.secret_key, found.token
 
 
-def _credentials(file: Path, web_token: Path | None) -> Any:
+def _credentials(file: Path, profile: str) -> Any:
     """botocore's credentials of a profile file. A changed file has new ones."""
     import botocore.session
-
-    from lakeward.connectors.aws.account import PROFILE
 
     status = file.stat()
     now = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -56,7 +77,7 @@ def _credentials(file: Path, web_token: Path | None) -> Any:
         session = botocore.session.Session()
         for name in ("config_file", "credentials_file"):
             session.set_config_variable(name, str(file))
-        session.set_config_variable("profile", PROFILE)  # named, so that keys of the environment are not used
+        session.set_config_variable("profile", profile)  # named, so that keys of the environment are not used
         made = session.get_credentials()
         _held[file] = now, made
         return made
