@@ -115,7 +115,7 @@ def test_a_token_that_is_not_there_is_named(server: Store) -> None:
 
 
 def test_each_file_system_of_hadoop_has_a_provider_of_its_own(server: Store, lake: Lake) -> None:
-    """The default one is the only one of a JVM, and closed with the first of them (tests/faults/test_driver_role.py)."""
+    """The default one is the only one of a JVM, closed with the first of them (tests/faults/test_driver_role.py)."""
     provider = catalog.spark_conf(lake)["spark.hadoop.fs.s3a.aws.credentials.provider"]
     assert provider.endswith("ProfileCredentialsProvider")
 
