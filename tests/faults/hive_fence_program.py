@@ -1,9 +1,9 @@
 """Races for a position in a real Hive Metastore. Prints what each race left, as JSON.
 
-    [LAKEWARD_LOST_ANSWERS=60] python hive_fence_program.py FOLDER [--unfenced]
+    [LAKEWARD_LOST_ANSWERS=60] python hive_fence_program.py FOLDER [--unfenced] [--database=FILE]
 
 `--unfenced` commits a publication on the newest metadata instead of the checked one: the races must then find what the
-comparison prevents.
+comparison prevents. `--database` is the file of `metastore.on_postgres`; without one the metastore has Derby.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def unchecked(transaction: Any, name: str, text: str) -> None:
     operations.commit(operations.refresh(), transaction.currentMetadata())
 
 
-def main(folder: Path, unfenced: bool, trials: int) -> None:
+def main(folder: Path, unfenced: bool, trials: int, database: Path | None) -> None:
     if unfenced:
         publish.commit = unchecked
-    with metastore.running(folder) as hive, lossy_metastore.running(hive.port) as proxy:
+    with metastore.running(folder, database) as hive, lossy_metastore.running(hive.port) as proxy:
         through = {**hive.properties, "uri": f"thrift://127.0.0.1:{proxy.port}"}
         lake = Lake(warehouse=str(hive.warehouse), properties=through)
         with started(folder, lake) as spark:
@@ -85,4 +85,6 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--unfenced" in sys.argv, int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6")))
+    chosen = [Path(each.partition("=")[2]) for each in sys.argv if each.startswith("--database=")]
+    lost_answers = int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6"))
+    main(Path(sys.argv[1]), "--unfenced" in sys.argv, lost_answers, next(iter(chosen), None))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import metastore
 import pytest
 
 PROGRAM = Path(__file__).with_name("hive_fence_program.py")
@@ -23,10 +25,21 @@ def races(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
     return {each.pop("race"): each for each in left}
 
 
+@pytest.fixture(params=["derby", "postgresql"])
+def database(request: pytest.FixtureRequest, postgres: Any, tmp_path: Path) -> Iterator[list[str]]:
+    """The option of the program for each kind of a metastore's database."""
+    if request.param == "derby":
+        yield []
+        return
+    name = postgres.create_database()
+    yield [f"--database={metastore.on_postgres(postgres, name, tmp_path / 'database.json')}"]
+    postgres.drop_database(name)
+
+
 @pytest.mark.campaign
 @pytest.mark.timeout(1000)
-def test_a_metastore_refuses_every_stale_commit(tmp_path: Path) -> None:
-    left = races(tmp_path)
+def test_a_metastore_refuses_every_stale_commit(tmp_path: Path, database: list[str]) -> None:
+    left = races(tmp_path, *database)
     lost = left.pop("lost_answers")
     assert lost["values"] == list(range(4 * lost["trials"])), lost
     assert lost["tries"] == lost["seq"] == lost["trials"], "no answer that was lost fails a batch"
@@ -46,8 +59,8 @@ def test_a_metastore_refuses_every_stale_commit(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1000)
-def test_without_the_comparison_the_races_find_stale_commits(tmp_path: Path) -> None:
-    left = races(tmp_path, "--unfenced")
+def test_without_the_comparison_the_races_find_stale_commits(tmp_path: Path, database: list[str]) -> None:
+    left = races(tmp_path, "--unfenced", *database)
     assert {name: each["outcome"] for name, each in left.items()} == {
         "rolled_back": "landed",
         "moved_in_a_driver": "moved",

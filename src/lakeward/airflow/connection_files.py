@@ -136,11 +136,26 @@ def _kafka_login(file: Path) -> tuple[Path, ...]:
     return (spark_options.file_of(file),)
 
 
+_AWS_NAMES = {
+    "region_name": account.REGION,
+    "assume_role_with_web_identity_token_file": account.WEB_TOKEN,
+    "ExternalId": account.EXTERNAL_ID,
+    "RoleSessionName": account.ROLE_SESSION,
+}
+"""The names of Airflow's AWS connections -> AWS's."""
+_AWS_METHODS = ("assume_role", "assume_role_with_web_identity")
+
+
 def _aws(runtime: Runtime, file: Path, connection: AirflowConnection) -> list[tuple[Path, str | None]]:
-    """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones."""
-    extra = {"region_name": account.REGION}
+    """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones. Unknown names
+    are kept, and `account` refuses them."""
+    extra = dict(connection.extra_dejson)
+    if isinstance(arguments := extra.get("assume_role_kwargs"), Mapping):
+        extra = {name: value for name, value in extra.items() if name != "assume_role_kwargs"} | dict(arguments)
+    if extra.get("assume_role_method") in _AWS_METHODS:  # the other names say which one
+        del extra["assume_role_method"]
     profile = _given(**{account.KEY: connection.login, account.SECRET: connection.password}) | {
-        extra.get(name, name): value for name, value in connection.extra_dejson.items()
+        _AWS_NAMES.get(name, name): value for name, value in extra.items()
     }
     return [(file, account.render({name: " ".join(str(value).split()) for name, value in profile.items()}))]
 

@@ -157,6 +157,8 @@ def needs(spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool
     account = store.account_of(runtime.lake)
     if account is not None and account.file is not None:
         yield Need(account.file, "the keys of the object store")
+        if account.web_token is not None:
+            yield Need(account.web_token, f"the token that assumes role {account.role}")
 
 
 def _folder(place: str, what: str, *, written: bool = True) -> Iterator[Need]:

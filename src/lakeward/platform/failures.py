@@ -141,6 +141,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             None,
             r"iceberg\.exceptions\.(?:NotAuthorized|Forbidden)Exception|\(code: 419,|\bExpiredToken"
             r"|awssdk\.services\.glue\.model\.(?:AccessDenied|Glue|InternalService|OperationTimeout|Throttling)Exception"
+            r"|awssdk\.services\.sts\.model\.\w+"  # a role that may not be assumed now
             r"|Unable to load credentials from any of the providers",
         ),
         (

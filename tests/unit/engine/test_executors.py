@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from lakeward.connectors.aws import account
 from lakeward.engine.executors import PATIENCE_S, QUERY_EVERY_S, ExecutorStarvation, Need, needs
+from lakeward.platform import private
 from lakeward.platform.failures import FailureClass, judge
-from lakeward.platform.runtime import Lake, Runtime
+from lakeward.platform.runtime import Lake, ObjectStore, Runtime
 from lakeward.spec.model.stream import StreamSpec
 
 LOGIN = "bootstrap.servers=b:9092\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -72,6 +74,15 @@ def test_a_login_is_read_where_it_is_used_and_brokers_without_one_need_nothing(r
     assert not login.written
     assert login.path.is_relative_to(runtime.connections or "")
     assert login.what == "the login of Kafka connection safe"
+
+
+def test_the_token_that_assumes_a_role_is_needed_with_the_file_that_names_it(runtime: Runtime, tmp_path: Path) -> None:
+    given = {account.ROLE: "arn:r", account.REGION: "r", account.WEB_TOKEN: "/run/token"}
+    file = private.write(private.folder(tmp_path / "aws") / "role.ini", account.render(given))
+    lake = runtime.lake.model_copy(update={"store": ObjectStore(connection="role", connections=tmp_path)})
+    found = asked(runtime.model_copy(update={"lake": lake}), source=kafka("lakeward_kafka"), sink={"console": {}})
+    token = Need(Path("/run/token"), "the token that assumes role arn:r")
+    assert found == {Need(file, "the keys of the object store"), token}
 
 
 def test_a_driver_without_executors_ends_only_when_tasks_wait_for_long() -> None:

@@ -41,6 +41,7 @@ def test_our_own_types_decide_first(error: Exception, expected: FailureClass) ->
         ("RESTException: Unable to process (code: 419, type: AuthorizationExpired)", FailureClass.DEPENDENCY),
         ("S3Exception: The token has expired. (ExpiredToken) AccessDeniedException: s3a", FailureClass.DEPENDENCY),
         ("(ExpiredTokenException) when calling the GetRecords operation", FailureClass.DEPENDENCY),
+        ("StsException: User is not authorized: x.awssdk.services.sts.model.StsException", FailureClass.DEPENDENCY),
         ("software.amazon.awssdk.services.glue.model.AccessDeniedException: User: arn:aws:..", FailureClass.DEPENDENCY),
         (
             "software.amazon.awssdk.services.glue.model.GlueException: UnrecognizedClientException (Service: Glue, ..)",

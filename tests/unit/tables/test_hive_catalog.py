@@ -36,10 +36,13 @@ def lake_of(hive: Metastore, port: int = 0) -> Lake:
 
 
 @pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
-    with metastore.running(tmp_path_factory.mktemp("hive")) as running:
+def hive(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+    """On PostgreSQL, as in production; the night's races (tests/faults) have Derby, too."""
+    folder, name = tmp_path_factory.mktemp("hive"), postgres.create_database()
+    with metastore.running(folder, metastore.on_postgres(postgres, name, folder / "database.json")) as running:
         opened(running).create_namespace("db")
         yield running
+    postgres.drop_database(name)
 
 
 @pytest.fixture

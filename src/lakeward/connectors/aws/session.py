@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account
-from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from botocore.session import Session
-
-
-def require_boto3(what: str, extra: str) -> None:
-    """Check that boto3 is installed.
-
-    Args:
-        what: what needs it, at the beginning of a sentence.
-        extra: the extra of the package that has it.
-
-    Raises:
-        SpecError: it is not.
-    """
-    if importlib.util.find_spec("boto3") is None:
-        raise SpecError(
-            f"{what} needs boto3",
-            why="boto3 is not installed in this environment",
-            next=f"pip install 'lakeward[{extra}]'   (in a checkout: uv sync --extra {extra})",
-            code="LW-3124",
-        )
 
 
 def session_of(account_: Account) -> Session:
@@ -64,7 +43,7 @@ def _file_keys(account_: Account, file: Path) -> Any:
             with self._lock:
                 status = file.stat() if file.exists() else None
                 now = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
-                if now is None or now != self._read_as:
+                if now is None or now != self._read_as or account_.role:  # a role's are renewed without a change
                     keys = account_.keys()  # says what is wrong with a file that is not there
                     if KEY not in keys:
                         raise NoCredentialsError

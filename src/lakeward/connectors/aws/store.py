@@ -24,7 +24,12 @@ _NO_BUCKET_NEXT = (
 )
 _IO = "org.apache.iceberg.io.ResolvingFileIO"
 """It chooses by the scheme of each path, so tables created before the warehouse moved to S3 stay readable."""
+CONNECTION, CONNECTIONS = "lakeward.aws.connection", "lakeward.aws.connections"
+"""Properties of PyIceberg's catalog: the AWS connection, and the folder with its file."""
 _PROVIDER = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+_ROLE_PROVIDER = "software.amazon.awssdk.auth.credentials.ProfileCredentialsProvider"
+"""For a role. Hadoop makes one for each file system and closes it with that; of the other one it closes the JVM's only
+one, and with it the client of STS, which then renews nothing for any file system ("Connection pool shut down")."""
 
 
 def on_s3(place: str) -> bool:
@@ -55,7 +60,7 @@ def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
         return {}
     conf = {
         f"{catalog}.io-impl": _IO,
-        "spark.hadoop.fs.s3a.aws.credentials.provider": _PROVIDER,
+        "spark.hadoop.fs.s3a.aws.credentials.provider": _ROLE_PROVIDER if account_.role else _PROVIDER,
         # A store that is down is reported within a minute; the stream itself waits longer.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",
         "spark.hadoop.fs.s3a.retry.limit": "3",
@@ -75,18 +80,27 @@ def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
 
 
 def pyiceberg_properties(lake: Lake) -> dict[str, str]:
-    """The catalog properties of the store for PyIceberg, with the keys, which only its clients get."""
+    """The catalog properties of the store for PyIceberg, with the keys, which only its clients get. Those of a role
+    expire while a client is used: then the connection is named in their place, and `CheckedFileIO` reads them."""
     account_ = account_of(lake)
     if account_ is None:
         return {}
-    names = {KEY: "s3.access-key-id", SECRET: "s3.secret-access-key", TOKEN: "s3.session-token"}  # names
-    properties = {names[name]: value for name, value in account_.keys().items()}
+    if account_.role and lake.store is not None:
+        properties = {CONNECTION: account_.connection, CONNECTIONS: str(lake.store.connections)}
+    else:
+        properties = pyiceberg_keys(account_)
     properties |= {"s3.connect-timeout": str(CONNECT_S), "s3.request-timeout": str(ANSWER_S)}
     if account_.region is not None:
         properties["s3.region"] = account_.region
     if account_.endpoint is not None:
         properties["s3.endpoint"] = account_.endpoint
     return properties
+
+
+def pyiceberg_keys(account_: Account) -> dict[str, str]:
+    """The keys of an account, now, by PyIceberg's names."""
+    names = {KEY: "s3.access-key-id", SECRET: "s3.secret-access-key", TOKEN: "s3.session-token"}  # names
+    return {names[name]: value for name, value in account_.keys().items()}
 
 
 def check(lake: Lake, *paths: str) -> None:

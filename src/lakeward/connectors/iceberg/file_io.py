@@ -2,16 +2,24 @@
 
 It reads what is behind a manifest that was cut, from the memory of the process: other values, an error of any type, or
 the end of the process and of what it does for all other tables.
+
+Credentials of a role are those of now at each file: PyIceberg would keep the first ones, which expire.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final
 
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg.catalogs.glue import account_of
+
+_S3: Final = ("s3", "s3a", "s3n")
+_ACCESS_KEY: Final = "s3.access-key-id"  # its name
 _MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
 _LONGEST: Final = 10  # bytes of a number
@@ -24,9 +32,32 @@ class NotWhole(ValueError):
 class CheckedFileIO(PyArrowFileIO):
     """PyIceberg's files by PyArrow. An Avro file that is not whole is a `NotWhole` when it is opened."""
 
+    def __init__(self, properties: dict[str, Any] | None = None) -> None:
+        super().__init__(properties or {})
+        self._renew()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Open files with the keys of now, unless the properties have keys: a connection's, or the table's own."""
+        if store.CONNECTION in self.properties and _ACCESS_KEY not in self.properties:
+            self.fs_by_scheme = self._system
+
+    def _system(self, scheme: str, netloc: str | None = None) -> Any:
+        keys = store.pyiceberg_keys(account_of(self.properties)) if scheme in _S3 else {}
+        return _opened(tuple(sorted((self.properties | keys).items())), scheme, netloc)
+
     def new_input(self, location: str) -> Any:
         found = super().new_input(location)
         return _Avro(found) if location.endswith(".avro") else found
+
+
+@lru_cache(maxsize=32)
+def _opened(properties: tuple[tuple[str, Any], ...], scheme: str, netloc: str | None) -> Any:
+    """A client, which keeps its connections open as long as it is used with the same keys."""
+    return PyArrowFileIO(dict(properties))._initialize_fs(scheme, netloc)
 
 
 class _Avro(InputFile):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lakeward.connectors.aws import account
-from lakeward.connectors.aws.session import require_boto3
+from lakeward.connectors.aws.boto import require_boto3
 from lakeward.connectors.kinesis import continuity, shard_offsets
 from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 from lakeward.connectors.kinesis.stream import Place, Stream

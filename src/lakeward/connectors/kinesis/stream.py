@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account, find
+from lakeward.connectors.aws.account import Account, find
+from lakeward.connectors.aws.session import session_of
 from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 from lakeward.platform.renewed import Renewed
 
@@ -100,14 +101,12 @@ class Place:
         import boto3
         from botocore.config import Config
 
-        keys = account.keys()
-        given = {name: keys[name] for name in (KEY, SECRET, TOKEN) if name in keys}
         config = Config(
             connect_timeout=timeout_s or CONNECT_S,
             read_timeout=timeout_s or ANSWER_S,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS if timeout_s is None else 1},
         )
-        return boto3.session.Session(**given).client(
+        return boto3.session.Session(botocore_session=session_of(account)).client(
             "kinesis", region_name=self.region, endpoint_url=account.endpoint, config=config
         )
 

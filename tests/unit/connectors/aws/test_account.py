@@ -13,6 +13,8 @@ from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Lake, ObjectStore
 
 KEYS = {account.KEY: "K", account.SECRET: "s3cret"}
+ROLE = "[default]\nrole_arn = a\nregion = r\n"
+SOURCE = "aws_access_key_id = K\naws_secret_access_key = s3cret\n"
 
 
 def write(folder: Path, text: str, name: str = "own") -> Path:
@@ -38,7 +40,20 @@ def test_a_profile_file_is_a_connection_and_airflows_wins(tmp_path: Path) -> Non
     [
         ("", "must have the section [default]"),
         ("[default]\nregion = r\n[other]\nregion = r\n", "it has default, other"),
-        ("[default]\nrole_arn = a\n", "role_arn is unknown"),
+        ("[default]\nrole = a\n", "role is unknown"),
+        (f"{ROLE}source_profile = s\n[s]\n{SOURCE}[t]\n", "and [s], which source_profile names, and no other"),
+        (f"{ROLE}source_profile = s\n", "and [s], which source_profile names, and no other; it has default"),
+        (f"{ROLE}", "role_arn needs either source_profile"),
+        (f"{ROLE}web_identity_token_file = /t\nsource_profile = s\n[s]\n{SOURCE}", "role_arn needs either"),
+        (f"{ROLE}web_identity_token_file = t\n", "web_identity_token_file must be an absolute path"),
+        (f"{ROLE}web_identity_token_file = /t\nexternal_id = e\n", "external_id is for roles that keys assume"),
+        (f"{ROLE}{SOURCE}", "must be in a section of their own, which source_profile names"),
+        (f"{ROLE}source_profile = default\n", "source_profile must be another section than [default]"),
+        (f"{ROLE}source_profile = s\n[s]\n{SOURCE}region = r\n", "region is unknown in [s]"),
+        (f"{ROLE}source_profile = s\n[s]\naws_access_key_id = s3cret\n", "must be given together"),
+        (f"{ROLE}source_profile = s\n[s]\n", "[s] has no aws_access_key_id"),
+        (f"[default]\nrole_arn = a\nsource_profile = s\n[s]\n{SOURCE}", "role_arn needs region"),
+        ("[default]\nexternal_id = e\nrole_session_name = s\n", "external_id, role_session_name needs role_arn"),
         ("[default]\naws_access_key_id = s3cret\n", "must be given together"),
         ("[default]\nendpoint_url = h:1\n", "endpoint_url must be http(s)://HOST:PORT"),
         ("[default]\nendpoint_url = http://u:s3cret@h\n", "endpoint_url must be http(s)://HOST:PORT"),

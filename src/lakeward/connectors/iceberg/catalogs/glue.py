@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.connectors.aws import account, store
-from lakeward.connectors.aws.session import require_boto3
+from lakeward.connectors.aws.boto import require_boto3
+from lakeward.connectors.aws.store import CONNECTION, CONNECTIONS
 from lakeward.platform.runtime import Lake
 
 CLIENT = "lakeward.connectors.iceberg.catalogs.glue_client.GlueClient"
-CONNECTION, CONNECTIONS = "lakeward.aws.connection", "lakeward.aws.connections"
-"""Properties of PyIceberg's catalog: the AWS connection, and the folder with its file. Keys are no properties."""
 
 
 class Glue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakeward.connectors.aws.session import require_boto3
+from lakeward.connectors.aws.boto import require_boto3
 from lakeward.connectors.iceberg.catalogs import login
 from lakeward.connectors.iceberg.catalogs.glue import connection_of
 from lakeward.jars import own
