@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
-from lakeward.platform.runtime import Lake
+from lakeward.platform.runtime import Lake, ObjectStore
 
 CONNECT_S, ANSWER_S = 3, 10
 """How long a request to the store waits for a connection, and for an answer."""
@@ -43,9 +43,13 @@ def account_of(lake: Lake) -> Account | None:
     Raises:
         SpecError: the connection does not exist, or is not valid.
     """
-    # `config validate` refuses a second one.
-    chosen = next((each.store for each in (lake, *lake.others) if each.store is not None), None)
+    chosen = _store_of(lake)
     return None if chosen is None else account.find(chosen.connection, chosen.connections)
+
+
+def _store_of(lake: Lake) -> ObjectStore | None:
+    """The one object store of all catalogs: `config validate` refuses a second one."""
+    return next((each.store for each in (lake, *lake.others) if each.store is not None), None)
 
 
 def spark_conf(lake: Lake, catalog: str) -> dict[str, str]:
@@ -85,8 +89,8 @@ def pyiceberg_properties(lake: Lake) -> dict[str, str]:
     account_ = account_of(lake)
     if account_ is None:
         return {}
-    if account_.role and lake.store is not None:
-        properties = {CONNECTION: account_.connection, CONNECTIONS: str(lake.store.connections)}
+    if account_.role and (chosen := _store_of(lake)) is not None:
+        properties = {CONNECTION: account_.connection, CONNECTIONS: str(chosen.connections)}
     else:
         properties = pyiceberg_keys(account_)
     properties |= {"s3.connect-timeout": str(CONNECT_S), "s3.request-timeout": str(ANSWER_S)}
