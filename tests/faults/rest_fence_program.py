@@ -31,12 +31,12 @@ from lakeward.connectors.columns import up_casts
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position, key, parse
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.connectors.iceberg import evolve, fence, jvm, position_store, publish, table
+from lakeward.connectors.iceberg import evolve, fence, jvm, position_store, publish, rollback, table
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import compare
 from lakeward.engine.session import BATCH_CONF
 from lakeward.jars.java import ROOM_FOR_CLASSES
-from lakeward.platform.errors import LakewardError, Transient
+from lakeward.platform.errors import Fenced, LakewardError, Transient
 from lakeward.platform.runtime import CATALOG, Lake
 from lakeward.spec.model.driver_conf import QUICK
 from lakeward.telemetry import failpoints
@@ -163,6 +163,26 @@ class Races:
         outcome = self.once("before-publish", foreign, lambda: self.land(1))
         return self.left(outcome=outcome, again=self.land(1))
 
+    def restored(self) -> dict[str, Any]:
+        """A zombie commits on a base to which a restore took main back, with the position, after a driver's batch."""
+        self.land(0)
+        head = self.catalog.load_table(self.table).metadata.current_snapshot_id
+        back = self.position().model_copy(update={"seq": 3, "query_id": "", "batch": -1, "attempt": "restore/1"})
+        late: list[str] = []
+
+        def restore() -> None:
+            stale = self.catalog.load_table(self.table)
+            self.land(1)
+            for loaded in (stale, self.catalog.load_table(self.table)):
+                try:
+                    rollback.move(loaded, head, {key(STREAM): back.to_json()}, {})
+                    late.append("restored")
+                except Fenced:
+                    late.append("Fenced")
+
+        outcome = self.once("before-publish", restore, lambda: self.land(1))
+        return self.left(outcome=outcome, restores=late, again=self.land(1))
+
     def moved(self, step: str, write: Callable[[Position, str | None], Any]) -> dict[str, Any]:
         """A batch lands between the reading and the commit of a position that a person moves."""
         self.land(0)
@@ -265,6 +285,19 @@ def property_only(_: Any, loaded: Any, __: str) -> fence.EmptySnapshot:
     return fence.EmptySnapshot(head.snapshot_id, head.sequence_number, (uuid,), ())
 
 
+def no_snapshot(_: Any, loaded: Any, parent: int, __: Any) -> fence.EmptySnapshot:
+    """A restore that sets main back to the snapshot itself, as a JDBC catalog takes it."""
+    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+    at = loaded.metadata.current_snapshot_id
+    required = (
+        AssertTableUUID(uuid=loaded.metadata.table_uuid),
+        AssertRefSnapshotId(**{"ref": "main", "snapshot-id": at}),
+    )
+    back = SetSnapshotRefUpdate(**{"ref-name": "main", "type": "branch", "snapshot-id": parent})
+    return fence.EmptySnapshot(parent, 0, required, (back,))
+
+
 @contextmanager
 def started(folder: Path, lake: Lake) -> Iterator[SparkSession]:
     """A Spark session with the catalog."""
@@ -304,7 +337,7 @@ def started(folder: Path, lake: Lake) -> Iterator[SparkSession]:
 def main(folder: Path, unfenced: bool, trials: int) -> None:
     if unfenced:
         fence.move_tag = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
-        fence.empty_snapshot = property_only
+        fence.empty_snapshot, fence.snapshot_on = property_only, no_snapshot
     with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
         through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
         lake = Lake(warehouse="s3://lake", store=weed.store, properties=through, login=weed.log_in())
@@ -312,7 +345,7 @@ def main(folder: Path, unfenced: bool, trials: int) -> None:
             races = Races(spark, lake, proxy, trials)
             for race in (
                 races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
-                races.fenced_by_a_move, races.grown, races.lost_answers,
+                races.restored, races.fenced_by_a_move, races.grown, races.lost_answers,
                 *(() if unfenced else (races.moved_and_called_refused, races.staging_called_refused)),
             ):  # fmt: skip
                 races.create(race.__name__)

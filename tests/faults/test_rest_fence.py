@@ -38,6 +38,13 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
     assert left == {
         # The zombie is refused; its driver, started again, says that landed rows are missing.
         "rolled_back": {"values": LANDED[:4], "seq": 3, "outcome": "Fenced", "again": "rolled-back"},
+        "restored": {
+            "values": LANDED,
+            "seq": 4,
+            "outcome": "Fenced",
+            "restores": ["Fenced", "restored"],
+            "again": "landed",
+        },
         "moved_in_a_driver": {"values": LANDED, "seq": 2, "outcome": "commit-failed"},
         "moved_without_a_driver": {"values": LANDED, "seq": 2, "outcome": "Fenced"},
         "fenced_by_a_move": {"values": LANDED[:4], "seq": 2, "outcome": "Fenced", "query": ""},
@@ -57,9 +64,10 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
 @pytest.mark.timeout(1000)
 def test_without_the_tag_the_races_find_stale_commits(tmp_path: Path) -> None:
     left = races(tmp_path, "--unfenced")
-    accepted = {name: left[name]["outcome"] for name in ("rolled_back", *MOVES)}
+    accepted = {name: left[name]["outcome"] for name in ("rolled_back", "restored", *MOVES)}
     assert accepted == {
         "rolled_back": "landed",  # over a position that says more
+        "restored": "landed",  # likewise
         "moved_in_a_driver": "moved",
         "moved_without_a_driver": "moved",
         "fenced_by_a_move": "landed",  # over what a person decided

@@ -9,10 +9,12 @@ ADR 90.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.connectors.iceberg.document_updates import not_written
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 _PREFIX: Final = "lakeward.stream."
+_MAIN: Final = "main"
 _FOR_EVER_MS: Final = 2**63 - 1
 _COMPARE_METADATA: Final = ("JdbcTableOperations", "HiveTableOperations", "GlueTableOperations")
 """Iceberg's classes whose commit compares the location of the metadata that it replaces."""
@@ -71,7 +74,7 @@ def drop_tag(table: Any, stream: str) -> None:
 
 @dataclass(frozen=True)
 class EmptySnapshot:
-    """A commit of an empty snapshot on main, with the stream's tag on it.
+    """A commit of an empty snapshot as main's head, with the tags of streams on it.
 
     Attributes:
         snapshot, seq: its id and sequence number.
@@ -89,20 +92,46 @@ def empty_snapshot(catalog: Catalog, table: Table, stream: str) -> EmptySnapshot
     Args:
         table: as it was loaded.
     """
+    return snapshot_on(catalog, table, table.metadata.current_snapshot_id, [stream])
+
+
+def snapshot_on(catalog: Catalog, table: Table, parent: int | None, streams: Sequence[str]) -> EmptySnapshot | None:
+    """`empty_snapshot` of several streams, on a snapshot that need not be main's head: main goes back to it.
+
+    Args:
+        table: as it was loaded.
+        parent: the snapshot; None for none.
+    """
     from pyiceberg.catalog.rest import RestCatalog
-    from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+    from pyiceberg.table.update import (
+        AssertRefSnapshotId,
+        AssertTableUUID,
+        SetSnapshotRefUpdate,
+        update_table_metadata,
+    )
 
     if not isinstance(own(catalog, table.name()), RestCatalog):
         return None
-    metadata, tag = table.metadata, tag_of(stream)
-    append = table.transaction().update_snapshot().fast_append()
-    updates, requirements = append._commit()
-    before = metadata.refs.get(tag)
-    moved = {"ref-name": tag, "type": "tag", "snapshot-id": append.snapshot_id, "max-ref-age-ms": _FOR_EVER_MS}
-    unmoved = {"ref": tag, "snapshot-id": before.snapshot_id if before else None}
+    metadata, base = table.metadata, table
+    if parent is not None and parent != metadata.current_snapshot_id:
+        back = SetSnapshotRefUpdate(**{"ref-name": _MAIN, "type": "branch", "snapshot-id": parent})
+        at = update_table_metadata(metadata, (back,))
+        base = type(table)(table.name(), at, table.metadata_location, table.io, table.catalog)
+    try:
+        append = base.transaction().update_snapshot().fast_append()
+        updates, _ = append._commit()
+    except NotImplementedError as error:
+        raise not_written(table) from error
+    tags = {tag: metadata.refs.get(tag) for tag in map(tag_of, streams)}
+    known = {_MAIN: metadata.refs.get(_MAIN), **tags}
+    unmoved = [
+        AssertRefSnapshotId(**{"ref": name, "snapshot-id": ref.snapshot_id if ref else None})
+        for name, ref in known.items()
+    ]
+    moved = {"type": "tag", "snapshot-id": append.snapshot_id, "max-ref-age-ms": _FOR_EVER_MS}
     return EmptySnapshot(
         append.snapshot_id,
         metadata.next_sequence_number(),
-        (AssertTableUUID(uuid=metadata.table_uuid), *requirements, AssertRefSnapshotId(**unmoved)),
-        (*updates, SetSnapshotRefUpdate(**moved)),
+        (AssertTableUUID(uuid=metadata.table_uuid), *unmoved),
+        (*updates, *(SetSnapshotRefUpdate(**{"ref-name": tag, **moved}) for tag in tags)),
     )

@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
+from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.metadata_document import update_if_unchanged
 from lakeward.platform.errors import DependencyDown, Fenced, Refused, Transient, expect_type
 from lakeward.spec.sql.names import dotted, name_parts
@@ -142,6 +143,8 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
         Fenced: one of `expected` has changed.
         Transient: other writers committed first at every attempt.
     """
+    from pyiceberg.catalog.rest import RestCatalog
+
     for _ in range(_ATTEMPTS):
         loaded = catalog.load_table(name_parts(table))
         changes = change(loaded)
@@ -150,10 +153,11 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
             *([RemovePropertiesUpdate(removals=removed)] if removed else []),
             SetPropertiesUpdate(updates={name: value for name, value in changes.items() if value is not None}),
         )
-        requirements = (
-            AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            AssertProperties(expected=dict(expected)),
-        )
+        unchanged = AssertProperties(expected=dict(expected))
+        unchanged.validate(loaded.metadata)
+        uuid = AssertTableUUID(uuid=loaded.metadata.table_uuid)
+        # A REST catalog knows no such requirement. What is changed here is no position, and is changed under a lease.
+        requirements = (uuid,) if isinstance(own(catalog, loaded.name()), RestCatalog) else (uuid, unchanged)
         try:
             catalog.commit_table(loaded, requirements, updates)  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given
         except CommitFailedException:

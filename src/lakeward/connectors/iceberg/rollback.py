@@ -15,36 +15,24 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.iceberg import fence
 from lakeward.connectors.iceberg.rename import AssertProperties
-from lakeward.platform.errors import Fenced, Refused
+from lakeward.platform.errors import Fenced
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 MAIN = "main"
 
 
-def movable(catalog: Catalog, table: str) -> None:
-    """Check that the rollback commit can compare the position.
-
-    Raises:
-        Refused: the catalog is a REST catalog.
-    """
-    from pyiceberg.catalog.rest import RestCatalog
-
-    if isinstance(catalog, RestCatalog):
-        raise Refused(
-            f"Table {table} cannot be restored through a REST catalog",
-            why="a REST commit compares branches, not properties: it could overwrite a concurrent batch",
-            next="use a JDBC catalog for tables that need restore",
-            code="LW-3092",
-        )
-
-
 def move(table: Table, to: int, properties: Mapping[str, str | None], branches: Mapping[str, int | None]) -> None:
     """Commit the rollback on exactly the metadata that was planned with.
+
+    A REST catalog compares refs alone. There every position moves together with main and with the tag of its stream, so
+    that main and the tags are compared, and main's head becomes an empty snapshot on `to`: no ref returns to a
+    snapshot that it named before (ADR 90).
 
     Args:
         table: as it was loaded; its head, these properties and these branches must be unchanged.
@@ -56,12 +44,16 @@ def move(table: Table, to: int, properties: Mapping[str, str | None], branches: 
         Fenced: another commit came first; nothing was changed.
     """
     metadata = table.metadata
-    updates: list[Any] = [_ref(MAIN, to, table)]
-    requirements: list[Any] = [
-        AssertTableUUID(uuid=metadata.table_uuid),
-        AssertRefSnapshotId(**{"ref": MAIN, "snapshot-id": metadata.current_snapshot_id}),
-        AssertProperties(expected={name: table.properties.get(name) for name in properties}),
-    ]
+    fenced = fence.snapshot_on(table.catalog, table, to, position.streams_of(properties))
+    if fenced is None:
+        updates: list[Any] = [_ref(MAIN, to, table)]
+        requirements: list[Any] = [
+            AssertTableUUID(uuid=metadata.table_uuid),
+            AssertRefSnapshotId(**{"ref": MAIN, "snapshot-id": metadata.current_snapshot_id}),
+            AssertProperties(expected={name: table.properties.get(name) for name in properties}),
+        ]
+    else:
+        updates, requirements = list(fenced.updates), list(fenced.requirements)
     for name, snapshot in branches.items():
         ref = metadata.refs.get(name)
         requirements.append(AssertRefSnapshotId(**{"ref": name, "snapshot-id": ref.snapshot_id if ref else None}))

@@ -69,9 +69,6 @@ class RestorableDelta:
     def history(self) -> str:
         return f"lakeward sql {word(f'DESCRIBE HISTORY {call_name(self.name, location.CATALOG)}')}"
 
-    def movable(self) -> None:
-        """Whether a commit may change the table depends on the target, too: `check`."""
-
     def look_up(self, snapshot: int) -> Link | None:
         if snapshot not in self._links:
             self._links[snapshot] = self._link(snapshot) if 0 <= snapshot <= self.now.version else None

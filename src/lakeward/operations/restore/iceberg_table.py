@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.iceberg import rename, rollback
-from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
@@ -91,9 +90,6 @@ class IcebergTable:
     @property
     def history(self) -> str:
         return f"lakeward sql {word(f'FROM {call_name(self.name, prefix_of(self.table))}.history')}"
-
-    def movable(self) -> None:
-        rollback.movable(own(self.table.catalog, self.table.name()), self.name)
 
     @cached_property
     def _links(self) -> Mapping[int, Link]:

@@ -116,7 +116,6 @@ def plan(context: Context, name: str, to: int, *, settled: bool = False) -> Rest
         DependencyDown: a broker or the registry does not answer.
     """
     table = open_table(context, name)
-    table.movable()
     head = table.head
     main = history.chain(head, table.look_up, until=to)
     target = _target(table, to, main)

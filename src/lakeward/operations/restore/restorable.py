@@ -41,11 +41,6 @@ class Restorable(Protocol):
     def history(self) -> str:
         """The command that lists its history."""
 
-    def movable(self) -> None:
-        """Raises:
-        Refused: no commit of Lakeward can move this table.
-        """
-
     def look_up(self, snapshot: int) -> Link | None:
         """A snapshot; None if it has expired."""
 
