@@ -15,9 +15,12 @@ from shared_files import SharedLake, deployment, rows
 from stopped import stopped
 
 from lakeward.connectors.aws import store
+from lakeward.connectors.commit_protocol.position import key
+from lakeward.connectors.iceberg import rename, rollback
 from lakeward.connectors.iceberg.catalogs import rest_requests
 from lakeward.connectors.iceberg.catalogs.examine import answers_of
-from lakeward.platform.errors import DependencyDown
+from lakeward.connectors.iceberg.fence import tag_of
+from lakeward.platform.errors import DependencyDown, Fenced
 from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.tables import context, run
 from lakeward.tables.guard import pins
@@ -208,3 +211,29 @@ def test_a_wrong_secret_is_one_answer_without_the_secret(where: Runtime, weed: W
     assert (answer.name, answer.ok, answer.severe) == ("catalog", False, True)
     assert "refuses the login" in answer.found
     assert "wr0ng" not in str(answer)
+
+
+def test_a_property_that_is_no_position_is_changed_by_its_expected_value(lake: SharedLake) -> None:
+    """The server knows no requirement for a property: the value is compared before the commit."""
+    table = lake.table(rows(1))
+    rename.amend(lake.site.catalog, table, lambda _: {"marker": "one"}, {"marker": None})
+    with pytest.raises(Fenced, match="marker"):
+        rename.amend(lake.site.catalog, table, lambda _: {"marker": None}, {"marker": "two"})
+    after = rename.amend(lake.site.catalog, table, lambda _: {"marker": None}, {"marker": "one"})
+    assert "marker" not in after.properties
+
+
+def test_a_restore_puts_an_empty_snapshot_on_the_old_one_and_moves_the_tags(lake: SharedLake) -> None:
+    table = lake.table(rows(1), rows(2))
+    loaded = lake.load(table)
+    first = loaded.metadata.snapshots[0].snapshot_id
+    rollback.move(loaded, first, {key("a"): "{}", key("b"): None, "other": "1"}, {"verified": first})
+    after = lake.load(table)
+    head = after.current_snapshot()
+    assert (lake.ids(table), head.parent_snapshot_id) == ([1], first)
+    refs = {name: ref.snapshot_id for name, ref in after.refs().items()}
+    tags = dict.fromkeys((tag_of("a"), tag_of("b")), head.snapshot_id)
+    assert refs == {"main": head.snapshot_id, "verified": first, **tags}
+    assert (after.properties[key("a")], after.properties.get(key("b")), after.properties["other"]) == ("{}", None, "1")
+    with pytest.raises(Fenced, match="another commit came first"):
+        rollback.move(loaded, first, {key("a"): "{}"}, {})
