@@ -327,6 +327,28 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         ),
     ),
     Benchmark(
+        name="observe-rest",
+        section="Maintenance",
+        command=("observe_rest.py",),
+        quick=("--tables", "50", "--rounds", "1"),
+        figures=(
+            Figure(
+                "observing 1,000 tables of others over a REST catalog",
+                ("first", "seconds"),
+                "s",
+                Goal("<=", 60),
+                "Health and plan of each table, by the process of the observation, from a server on the same machine.",
+            ),
+            Figure(
+                "the same, when nothing has changed",
+                ("nothing_changed", "seconds"),
+                "s",
+                Goal("<=", 20),
+                "The server is asked for each table: such a catalog does not say that nothing changed.",
+            ),
+        ),
+    ),
+    Benchmark(
         name="reconcile",
         section="Supervision and Airflow",
         command=("reconcile.py",),
