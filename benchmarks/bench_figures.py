@@ -327,8 +327,24 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         ),
     ),
     Benchmark(
+        name="publication-rest",
+        section="Catalogs",
+        command=("publication_rest.py",),
+        quick=("--batches", "10"),
+        figures=(
+            Figure(
+                "publishing a batch through a REST catalog, of the embedded catalog",
+                ("publication_ratio",),
+                "ratio",
+                Goal("<=", 2),
+                "Time from the staged snapshot to the landed batch, of pairs in one Spark application; the files of "
+                "both are on one object store.",
+            ),
+        ),
+    ),
+    Benchmark(
         name="observe-rest",
-        section="Maintenance",
+        section="Catalogs",
         command=("observe_rest.py",),
         quick=("--tables", "50", "--rounds", "1"),
         figures=(
