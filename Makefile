@@ -36,7 +36,7 @@ jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
 test-fast: lint ## lint, the unit tests and the contracts: five minutes on two quiet cores
 	$(RUN) pytest -m "not campaign" tests/unit tests/contracts --numprocesses $(WORKERS) --durations 10
-test: install jars ## every promise once, with fixed seeds: about 45 minutes on two cores
+test: install jars ## every promise once, with fixed seeds: 20 to 45 minutes on two cores
 	$(RUN) pytest -m "not campaign" --numprocesses $(WORKERS) --durations 25 --junitxml $(REPORT)
 durations: ## record how long each test file took in the last `make test`; the next run is scheduled by it
 	$(RUN) python tests/support/durations.py $(REPORT)
