@@ -245,7 +245,8 @@ def test_a_batch_whose_figures_are_not_proven_lands_once_with_exact_counts(lab: 
     assert not running.function.one_pass.due
     assert running.stop(60)
     assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4]
-    assert [(done.outcome.already, done.outcome.landed) for done in lab.done] == [(False, 1), (False, 1), (False, 2)]
+    landed = [(done.outcome.already, done.outcome.landed) for done in lab.done if done.consumed]
+    assert landed == [(False, 1), (False, 1), (False, 2)]
     snapshots = lab.spark.sql(f"SELECT count(*) FROM lake.{lab.namespace}.t.snapshots").first()[0]
     assert snapshots == 4, "one for each batch, and one that was staged and never published"
 
