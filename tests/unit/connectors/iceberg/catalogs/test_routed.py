@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,20 +40,24 @@ def two(tmp_path: Path) -> Iterator[tuple[SqlCatalog, SqlCatalog]]:
     staging.close()
 
 
+def maintenance(folder: Path, lake: SqlCatalog, **further: Callable[[], Catalog]) -> MaintenanceContext:
+    """Maintenance with `lake` and further catalogs, by what connects to them."""
+    others = tuple(Lake(name=name, warehouse="w") for name in further)
+    runtime: Any = SimpleNamespace(lake=Lake(warehouse=str(folder / "lake"), others=others))
+    made = MaintenanceContext(runtime, Project(folder))
+    made.__dict__["catalog"] = Lakes(lake, {name: Further(name, load) for name, load in further.items()})
+    return made
+
+
 @pytest.fixture
 def site(tmp_path: Path, two: tuple[SqlCatalog, SqlCatalog]) -> MaintenanceContext:
     """Maintenance with `lake`, `staging`, and `away`, which does not answer."""
-    lake, staging = two
 
     def silent() -> Catalog:
         raise DependencyDown("The REST catalog does not answer", why="nothing listens", code="LW-3433")
 
-    further = {"staging": Further("staging", lambda: staging), "away": Further("away", silent)}
-    others = tuple(Lake(name=name, warehouse="w") for name in further)
-    runtime: Any = SimpleNamespace(lake=Lake(warehouse=str(tmp_path / "lake"), others=others))
-    made = MaintenanceContext(runtime, Project(tmp_path))
-    made.__dict__["catalog"] = Lakes(lake, further)
-    return made
+    lake, staging = two
+    return maintenance(tmp_path, lake, staging=lambda: staging, away=silent)
 
 
 def test_a_name_of_three_parts_is_of_the_catalog_that_it_begins_with(
@@ -94,12 +98,9 @@ def test_a_catalog_that_is_away_hides_its_tables_alone_and_no_file_is_deleted(si
     assert site.load("sales.orders") is not None
 
 
-def test_the_tables_of_all_catalogs_are_owners_of_files(site: MaintenanceContext) -> None:
-    site.catalog.further.pop("away")  # type: ignore[attr-defined]  # of `Lakes`
-    [staging, _] = site.runtime.lake.others
-    lake = site.runtime.lake.model_copy(update={"others": (staging,)})
-    site.runtime.lake = lake  # type: ignore[misc]  # a namespace here
-    pointers = site.pointers()
+def test_the_tables_of_all_catalogs_are_owners_of_files(tmp_path: Path, two: tuple[SqlCatalog, SqlCatalog]) -> None:
+    lake, staging = two
+    pointers = maintenance(tmp_path, lake, staging=lambda: staging).pointers()
     assert set(pointers) == {("sales", "orders"), ("staging", "sales", "orders")}
     assert pointers[("sales", "orders")] is not None
     assert pointers[("staging", "sales", "orders")] is None, "only the loaded table tells"
