@@ -9,30 +9,23 @@ import json
 import os
 import signal
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kube_cluster import IMAGE, SPACE, KubeCluster, Kubelet
-from sqlalchemy import delete, text
+from kube_cluster import SPACE
+from kube_site import BINARY, Site, running
 
 from lakeward.registry import drivers, launches
-from lakeward.registry.schema import restarts
-from lakeward.spec.model.settings import Driver, Settings
-from lakeward.supervision import observe
-from lakeward.supervision.backends.base import Job, Life
-from lakeward.supervision.context import backend_of, registry_of
+from lakeward.spec.model.settings import Settings
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.context import backend_of
 from lakeward.supervision.decide import reconcile as decisions
-from lakeward.supervision.reconcile import Summary, reconcile_once
 
-BINARY = os.environ.get("LAKEWARD_KUBE_APISERVER", "")
 KILLS = int(os.environ.get("LAKEWARD_KUBE_KILLS", "10"))
 AWAY_S = float(os.environ.get("LAKEWARD_KUBE_AWAY_S", "60"))
-EVIDENCE = os.environ.get("LAKEWARD_KUBE_EVIDENCE", "")
 pytestmark = [
     pytest.mark.campaign(
         held_by="tests/unit/supervision/backends/test_kubernetes.py"
@@ -43,103 +36,10 @@ pytestmark = [
 ]
 
 
-@dataclass
-class Site:
-    """A deployment whose drivers are pods."""
-
-    world: Any
-    cluster: KubeCluster
-    kubelet: Kubelet
-    runtime: Any
-    settings: Settings
-    topic: str
-    table: str
-    stream: str
-    sent: int = 0
-    evidence: dict[str, Any] = field(default_factory=dict)
-
-    def reconcile(self, settings: Settings | None = None) -> Summary:
-        return reconcile_once(
-            registry_of(self.runtime), self.runtime, holder="test", settings=settings or self.settings,
-            chance=lambda: 0.0, startup_grace_s=0.0,
-        )  # fmt: skip
-
-    def send(self, count: int) -> None:
-        self.world.numbers(self.topic, range(self.sent, self.sent + count))
-        self.sent += count
-
-    def until(self, what: str, done: Callable[[], Any]) -> Any:
-        """Reconcile until something is so."""
-
-        def look() -> Any:
-            self.reconcile()
-            return done()
-
-        return self.world.wait_for(what, look, 300)
-
-    def landed(self) -> bool:
-        return bool(self.world.landed(self.table, self.stream) >= self.sent)
-
-    def token(self) -> str:
-        with self.world.connect() as connection:
-            row = drivers.find(connection, self.world.name)
-        return row.token if row is not None else ""
-
-    def job(self) -> Job:
-        with self.world.connect() as connection:
-            facts = observe.read(connection)
-        token = facts.drivers[self.world.name].token
-        return next(job for job in backend_of(self.runtime).find(facts.known()) if job.token == token)
-
-    def pod(self) -> dict[str, Any]:
-        name = str((self.job().handle or {})["pod"])
-        return next(pod for pod in self.cluster.pods() if pod["metadata"]["name"] == name)
-
-    def fresh(self) -> None:
-        """Each trial is a first failure: growing pauses are not what is looked at here."""
-        with self.world.connect() as connection:
-            connection.execute(delete(restarts))
-
-    def failure(self) -> str:
-        with self.world.connect() as connection:
-            row = connection.execute(text("SELECT error FROM restarts ORDER BY at DESC LIMIT 1")).scalar_one_or_none()
-        return str(row or "")
-
-    def exact(self) -> None:
-        """Nothing lost, nothing doubled."""
-        self.until("all rows", self.landed)
-        assert sorted(row["n"] for row in self.world.rows(self.table)) == list(range(self.sent))
-
-    def note(self, name: str, value: Any) -> None:
-        self.evidence[name] = value
-        if EVIDENCE:
-            Path(EVIDENCE).write_text(json.dumps(self.evidence, indent=2))
-
-
 @pytest.fixture
 def site(world: Any, simple: Callable[..., Any], tmp_path: Path) -> Iterator[Site]:
-    cluster = KubeCluster(tmp_path / "kube", BINARY)
-    kubelet = Kubelet(cluster)
-    try:
-        cluster.start().install()
-        cluster.secret("lakeward-registry", registry__url=world.url, pgpass=world.pgpass.read_text())
-        secrets = tmp_path / "secrets"
-        cluster.kubeconfig("lakeward", secrets / "kubernetes" / "test.kubeconfig")
-        kubelet.start()
-        topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
-        world.deploy(simple(stream, topic, table))
-        entry = Driver.model_validate({
-            "backend": "kubernetes", "image": IMAGE, "namespace": SPACE, "connection": "test", "memory": "640m",
-            "service_account": "lakeward-driver", "compiler": "quick", "cores": 1,
-            "spark": {"spark.pyspark.python": sys.executable},
-        })  # fmt: skip
-        runtime = world.runtime.model_copy(update={"connections": secrets})
-        settings = Settings(drivers={world.name: entry})
-        yield Site(world, cluster, kubelet, runtime, settings, topic, table, stream)
-    finally:
-        if kubelet.ident is not None:
-            kubelet.end()
-        cluster.end()
+    with running(world, simple, tmp_path) as found:
+        yield found
 
 
 def test_drivers_as_pods_live_through_what_a_cluster_does_to_them(site: Site) -> None:

@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,8 @@ from ruamel.yaml import YAML
 from lakeward.platform import ports
 
 SPACE, IMAGE, NODE = "streams", "lakeward:test", "node-one"
+ADDRESS = "127.0.0.1"
+"""Of each pod."""
 ADMIN = "token-of-the-administrator"
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 _DELETE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
@@ -41,11 +43,12 @@ class KubeCluster:
 
     Attributes:
         folder: for data and logs.
-        binary: the API server.
+        binary, etcd: the API server and its store.
     """
 
     folder: Path
     binary: str
+    etcd: str
     port: int = field(default_factory=ports.any_free)
     etcd_ports: tuple[int, int] = field(default_factory=lambda: (ports.any_free(), ports.any_free()))
     server: subprocess.Popen[bytes] | None = None
@@ -64,7 +67,7 @@ class KubeCluster:
         client, peer = self.etcd_ports
         urls = [f"http://127.0.0.1:{port}" for port in (client, peer)]
         self._run(
-            "etcd", "etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", urls[0],
+            "etcd", self.etcd, "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", urls[0],
             "--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1],
             "--initial-advertise-peer-urls", urls[1], "--initial-cluster", f"default={urls[1]}",
         )  # fmt: skip
@@ -103,6 +106,13 @@ class KubeCluster:
             for document in YAML(typ="safe", pure=True).load_all((MANIFESTS / f"{kind}.yaml").read_text()):
                 self.create(document)
         self.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
+        trust = {"ca.crt": self.certificate.read_text()}
+        self.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}, "data": trust})
+
+    def allow_executors(self) -> None:
+        """Apply deploy/kubernetes/executors."""
+        for kind in ("role", "role-binding"):
+            self.create(YAML(typ="safe", pure=True).load((MANIFESTS / "executors" / f"{kind}.yaml").read_text()))
 
     def create(self, document: dict[str, Any]) -> dict[str, Any]:
         """Create an object, in the namespace of the test if it has one."""
@@ -118,13 +128,7 @@ class KubeCluster:
 
     def kubeconfig(self, account: str, file: Path) -> Path:
         """The login of a service account, as a kubeconfig with a token that the API server issues."""
-        request = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600},
-        }
-        path = f"/api/v1/namespaces/{SPACE}/serviceaccounts/{account}/token"
-        token = self.call("POST", path, request)["status"]["token"]
+        token = self.token(account, 3600)
         content = {
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{
@@ -137,6 +141,16 @@ class KubeCluster:
         file.write_text(json.dumps(content))
         file.chmod(0o600)
         return file
+
+    def token(self, account: str, seconds: int) -> str:
+        """A token of a service account, as the API server issues it."""
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": seconds},
+        }
+        path = f"/api/v1/namespaces/{SPACE}/serviceaccounts/{account}/token"
+        return str(self.call("POST", path, request)["status"]["token"])
 
     def call(
         self, method: str, path: str, body: Any = None, *, plain: bool = False, kind: str = "application/json"
@@ -218,7 +232,9 @@ class Kubelet(threading.Thread):
         os.killpg(self.running[uid].process.pid, signal.SIGKILL)
 
     def _turn(self) -> None:
-        for pod in self._cluster.pods():
+        pods = self._cluster.pods()
+        there = {pod["metadata"]["uid"] for pod in pods}
+        for pod in pods:
             uid, phase = pod["metadata"]["uid"], pod["status"].get("phase")
             if uid in self.running:
                 self._watch(pod, self.running[uid])
@@ -226,6 +242,10 @@ class Kubelet(threading.Thread):
                 self._start(pod)
             elif pod["metadata"].get("deletionTimestamp"):
                 self._forget(pod)
+            # What the garbage collector of a cluster does: a pod goes with the one that it belongs to.
+            owners = pod["metadata"].get("ownerReferences", ())
+            if owners and not pod["metadata"].get("deletionTimestamp") and not {o["uid"] for o in owners} & there:
+                self._cluster.call("DELETE", _path(pod))
 
     def _start(self, pod: dict[str, Any]) -> None:
         metadata, [container] = pod["metadata"], pod["spec"]["containers"]
@@ -249,35 +269,63 @@ class Kubelet(threading.Thread):
             self._container(pod, {"waiting": reason}, "Pending")
             return
         root = self._cluster.folder / "pods" / metadata["uid"]
-        environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
-        fields = {"metadata.uid": metadata["uid"], "spec.nodeName": NODE}
-        for each in container["env"]:
-            value = each.get("value") or fields[each["valueFrom"]["fieldRef"]["fieldPath"]]
-            environment[each["name"]] = f"{mounted}{value}" if value.startswith("/etc/lakeward") else value
         log = root / "log"
         with log.open("ab") as sink:
             process = subprocess.Popen(
-                container["command"], stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=environment,
-                cwd=root / "work", start_new_session=True,
+                [*container["command"], *container.get("args", ())], stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
+                env=self._environment(pod, mounted), cwd=mounted[container["workingDir"]], start_new_session=True,
             )  # fmt: skip
         self.running[metadata["uid"]] = Running(process, log)
         self._container(pod, {"running": {}}, "Running")
 
-    def _mount(self, pod: dict[str, Any]) -> Path:
-        """The pod's file system: its secrets, and its work folder. Gives the root of the mounted paths."""
+    def _environment(self, pod: dict[str, Any], mounted: dict[str, Path]) -> dict[str, str]:
+        """What a kubelet gives to the container; a path in a mounted folder is where this machine has it."""
+        given = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
+        given |= {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self._cluster.port)}
+        fields = {
+            "metadata.uid": pod["metadata"]["uid"], "metadata.name": pod["metadata"]["name"], "spec.nodeName": NODE,
+            "status.podIP": ADDRESS,
+        }  # fmt: skip
+        for each in pod["spec"]["containers"][0]["env"]:
+            source = each.get("valueFrom")
+            value = each.get("value", "") if source is None else fields[source["fieldRef"]["fieldPath"]]
+            for path, folder in mounted.items():
+                if value == path or value.startswith(f"{path}/"):
+                    value = f"{folder}{value.removeprefix(path)}"
+            given[each["name"]] = value
+        return given
+
+    def _mount(self, pod: dict[str, Any]) -> dict[str, Path]:
+        """The volumes of a pod as folders of this machine: mounted path -> folder."""
         root = self._cluster.folder / "pods" / pod["metadata"]["uid"]
-        (root / "work").mkdir(parents=True, exist_ok=True)
-        paths = {each["name"]: each["mountPath"] for each in pod["spec"]["containers"][0]["volumeMounts"]}
-        for volume in pod["spec"]["volumes"]:
-            if "secret" not in volume:
-                continue
-            found = self._cluster.call("GET", f"/api/v1/namespaces/{SPACE}/secrets/{volume['secret']['secretName']}")
-            folder = root / "mounted" / paths[volume["name"]].lstrip("/")
+        volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+        mounted = {}
+        for each in pod["spec"]["containers"][0]["volumeMounts"]:
+            folder = mounted[each["mountPath"]] = root / "mounted" / each["mountPath"].lstrip("/")
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in found["data"].items():
-                (folder / name).write_bytes(base64.b64decode(text))
-                (folder / name).chmod(volume["secret"]["defaultMode"])
-        return root / "mounted"
+            for name, content, mode in self._files(pod, volumes[each["name"]]):
+                (folder / name).write_bytes(content)
+                (folder / name).chmod(mode)
+        return mounted
+
+    def _files(self, pod: dict[str, Any], volume: dict[str, Any]) -> Iterator[tuple[str, bytes, int]]:
+        """Name, content and mode of the files of a volume."""
+        if secret := volume.get("secret"):
+            found = self._cluster.call("GET", f"/api/v1/namespaces/{SPACE}/secrets/{secret['secretName']}")["data"]
+            chosen = {item["key"]: item["path"] for item in secret.get("items", ())} or {key: key for key in found}
+            for key, path in chosen.items():
+                if key not in found:
+                    raise Refusal(json.dumps({"message": f"references non-existent secret key: {key}"}))
+                yield path, base64.b64decode(found[key]), secret["defaultMode"]
+        for source in volume.get("projected", {}).get("sources", ()):
+            mode = volume["projected"]["defaultMode"]
+            if token := source.get("serviceAccountToken"):
+                account = pod["spec"]["serviceAccountName"]
+                yield token["path"], self._cluster.token(account, token["expirationSeconds"]).encode(), mode
+            for item in source.get("configMap", {}).get("items", ()):
+                maps = f"/api/v1/namespaces/{SPACE}/configmaps"
+                found = self._cluster.call("GET", f"{maps}/{source['configMap']['name']}")["data"]
+                yield item["path"], found[item["key"]].encode(), mode
 
     def _watch(self, pod: dict[str, Any], found: Running) -> None:
         code = found.process.poll()
@@ -311,11 +359,11 @@ class Kubelet(threading.Thread):
         self._cluster.call("DELETE", _path(pod), {**_DELETE, "preconditions": {"uid": pod["metadata"]["uid"]}})
 
     def _container(self, pod: dict[str, Any], state: Any, phase: str, more: dict[str, Any] | None = None) -> None:
-        image = pod["spec"]["containers"][0]["image"]
-        status = {"name": "driver", "state": state, "ready": phase == "Running", "restartCount": 0, "image": image}
+        image, name = (pod["spec"]["containers"][0][key] for key in ("image", "name"))
+        status = {"name": name, "state": state, "ready": phase == "Running", "restartCount": 0, "image": image}
         scheduled = {"type": "PodScheduled", "status": "True"}
         kept = [each for each in pod["status"].get("conditions", ()) if each["type"] == "DisruptionTarget"]
-        content = {"phase": phase, "containerStatuses": [{**status, "imageID": ""}], "conditions": [scheduled, *kept]}
+        content = {"phase": phase, "podIP": ADDRESS, "containerStatuses": [{**status, "imageID": ""}], "conditions": [scheduled, *kept]}
         self._status(pod, {**content, **(more or {})})
 
     def _status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:

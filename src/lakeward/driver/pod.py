@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from lakeward.connectors.kubernetes.manifest import pod_name
+from lakeward.connectors.kubernetes import container
+from lakeward.connectors.kubernetes.names import pod_name
 from lakeward.driver.__main__ import end
 from lakeward.driver.cluster import Address, take
 from lakeward.driver.launch_row import LaunchReporter
@@ -21,7 +23,7 @@ from lakeward.platform.errors import LakewardError, expect
 from lakeward.platform.runtime import Launch, PodPlace
 from lakeward.registry.drivers import Handle
 
-UID, SECRETS = "LAKEWARD_POD_UID", "LAKEWARD_SECRETS_FOLDER"
+UID = "LAKEWARD_POD_UID"
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +36,7 @@ def main(arguments: list[str]) -> int:
         address = own_passwords(Address.of("/etc/lakeward/registry/registry.url"), folder)
         launch = take(arguments[0], address, folder)
         handle = _handle(launch)
-        own_secrets(expect(launch.pod, "the pod of a launch"), Path(os.environ.get(SECRETS, "/etc/lakeward/secrets")))
+        own_secrets(expect(launch.pod, "the pod of a launch").secrets)
     except LakewardError as error:
         sys.stderr.write(f"{error}\n")  # the pod's termination message
         return error.exit_code
@@ -54,9 +56,14 @@ def own_passwords(address: Address, folder: Path) -> Address:
     return Address(address.url_file, address.url, mine)
 
 
-def own_secrets(place: PodPlace, mounted: Path) -> None:
-    """Copy the files of Secrets to where the driver looks for them, for this user alone: it reads no other logins."""
-    for name, path in place.secrets.items():
+def own_secrets(paths: Mapping[str, str]) -> None:
+    """Copy the files of Secrets to where they are looked for, for this user alone: no other logins are read.
+
+    Args:
+        paths: the folder of each Secret.
+    """
+    mounted = Path(os.environ.get(container.SECRETS_FOLDER, PodPlace.SECRETS))
+    for name, path in paths.items():
         folder = Path(path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in (mounted / name).iterdir():

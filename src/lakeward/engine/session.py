@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING
 from lakeward import jars
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.kubernetes import executor_pods
 from lakeward.connectors.spark import master as spark_master
 from lakeward.engine import cluster, event_log, given_jvm, java_names
 from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES
+from lakeward.platform import private
 from lakeward.platform.runtime import Launch
 from lakeward.spec.checks import spark_conf
 from lakeward.spec.model.file_paths import here
@@ -97,11 +100,13 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
     base |= event_log.conf(launch.folder)
     base |= catalog.spark_conf(launch.runtime.lake)
-    if here is not None:
+    if here is not None and launch.pod is None:
         base |= spark_master.conf(launch.runtime, here)
     if launch.cluster is not None:
         base |= given_jvm.CONF
     base |= launch.conf
+    if here is not None and launch.pod is not None:
+        base |= executor_pods.conf(launch, launch.pod, here, _template(launch))
     logging = (launch.folder / LOGGING.name).as_uri()
     options = (
         f"{DEEP_STACK} {ROOM_FOR_CLASSES} -Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary}"
@@ -121,10 +126,7 @@ def start(launch: Launch) -> SparkSession:
         DependencyDown: the cluster of its executors does not answer.
         SpecError: the cluster needs a secret, and there is none.
     """
-    master = cluster.master_of(launch)
-    here = None if master is None else spark_master.reach(master)
-    if launch.yarn is not None:
-        here = os.environ["NM_HOST"]  # the name of this node, by which executors of other nodes reach it
+    here = _address(launch)
     launch.folder.mkdir(parents=True, exist_ok=True)
     (launch.folder / "tmp").mkdir(exist_ok=True)
     (launch.folder / event_log.FOLDER).mkdir(exist_ok=True)
@@ -132,7 +134,9 @@ def start(launch: Launch) -> SparkSession:
     (launch.folder / LOGGING.name).write_text(text)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on this address; without it, on every address
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if here is not None:  # Python may have another path on the machines of the workers
+    if here is not None and launch.pod is not None:
+        private.write(_template(launch), json.dumps(executor_pods.template(launch, launch.pod), indent=2))
+    elif here is not None:  # Python may have another path on the machines of the workers
         os.environ["PYSPARK_PYTHON"] = launch.conf.get(cluster.PYTHON, sys.executable)
         cluster.hand_over_secret(launch)
     if launch.runtime.pgpass is not None:
@@ -154,6 +158,26 @@ def start(launch: Launch) -> SparkSession:
     # Started here: streams start in parallel, and the first callback of one would start it while others need it.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
     return session
+
+
+def _address(launch: Launch) -> str | None:
+    """The address by which executors reach this driver; None for a driver without executors.
+
+    Raises:
+        DependencyDown: the cluster of its executors does not answer, or allows none.
+    """
+    if launch.yarn is not None:
+        return os.environ["NM_HOST"]  # the name of this node
+    if launch.pod is not None and executor_pods.used(launch):
+        executor_pods.require_rights(launch.pod)
+        return os.environ[executor_pods.ADDRESS]
+    master = cluster.master_of(launch)
+    return None if master is None else spark_master.reach(master)
+
+
+def _template(launch: Launch) -> Path:
+    """The file with the template of executors' pods."""
+    return launch.folder / "executor.json"
 
 
 def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") -> SparkSession:

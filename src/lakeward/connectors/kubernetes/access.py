@@ -84,14 +84,24 @@ def _of_the_machine(settings: kubernetes.ApiSettings) -> Access:
     return of_kubeconfig(Path(named) if named else Path.home() / ".kube" / "config", settings)
 
 
-def of_service_account(host: str, port: str, settings: kubernetes.ApiSettings) -> Access:
-    """The service account of the pod that this process runs in."""
-    address = f"[{host}]" if ":" in host else host
-    space = SERVICE_ACCOUNT / "namespace"
-    trust = ssl.create_default_context(cafile=str(SERVICE_ACCOUNT / "ca.crt"))
+def server(host: str, port: str) -> str:
+    """The address of the API that a node gives to each container."""
+    return f"https://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def of_service_account(
+    host: str, port: str, settings: kubernetes.ApiSettings | None = None, folder: Path = SERVICE_ACCOUNT
+) -> Access:
+    """The service account of the pod that this process runs in.
+
+    Args:
+        folder: with its token and the certificates of the API.
+    """
+    space = folder / "namespace"
+    trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     return Access(
-        f"https://{address}:{port}", "the service account of this pod", _verified(trust, settings.verify),
-        _of_file(SERVICE_ACCOUNT / "token"), space.read_text().strip() if space.exists() else "",
+        server(host, port), "the service account of this pod", _verified(trust, settings is None or settings.verify),
+        _of_file(folder / "token"), space.read_text().strip() if space.exists() else "",
     )  # fmt: skip
 
 

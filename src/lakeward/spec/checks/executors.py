@@ -14,28 +14,28 @@ from lakeward.spec.read.messages import Finding
 HOW = "docs/how-to/run-on-a-spark-cluster.md"
 PODS = "docs/how-to/run-drivers-on-kubernetes.md"
 YARN = "docs/how-to/run-drivers-on-yarn.md"
-_OF_A_CLUSTER = ("deploy_mode", "master", "rest", "ui", "executors", "authenticate")
+_OF_STANDALONE = ("deploy_mode", "master", "rest", "ui", "authenticate")
 _OF_CLUSTER_MODE = ("rest", "ui")
 _OF_KUBERNETES = ("image", "namespace", "service_account", "registry_secret", "secrets")
 _OF_YARN = ("queue", "hadoop_conf", "resource_manager")
 
 
-SPREAD = ("standalone", "yarn")
-"""Backends whose drivers have executors."""
+def has_executors(driver: Driver) -> bool:
+    """Whether tasks of a driver run on executors. On Kubernetes its entry decides: executors need rights there."""
+    return driver.backend in ("standalone", "yarn") or (driver.backend == "kubernetes" and driver.executors is not None)
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     """Problems of one entry of `drivers:`."""
     standalone = driver.backend == "standalone"
-    spread = driver.backend in SPREAD
+    spread = has_executors(driver)
     if standalone and driver.master is None and driver.connection is None:
         message = "backend standalone needs the address of its master: spark://HOST:PORT, or a connection that has it"
         yield Finding(("drivers", name), message, "standalone", missing=True, about=("master",))
-    if driver.backend in ("local", "kubernetes"):
-        where = "a local driver" if driver.backend == "local" else "a driver on Kubernetes, one pod,"
-        for key in _OF_A_CLUSTER:
+    if driver.backend == "local":
+        for key in (*_OF_STANDALONE, "executors"):
             if key in driver.model_fields_set:
-                message = f"{key} needs backend: standalone; {where} runs all tasks in its own process"
+                message = f"{key} needs backend: standalone; a local driver runs all tasks in its own process"
                 yield Finding(("drivers", name, key), message, key, key=True)
     if driver.backend == "kubernetes":
         yield from _pod(name, driver)
@@ -53,7 +53,7 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     if name == MAINTENANCE and driver.executors is not None and driver.executors.by == "lag":
         message = "by: lag is for drivers of streams; maintenance has no lag: leave it out"
         yield Finding(("drivers", name, "executors", "by"), message, "lag")
-    if spread and "cores" in driver.model_fields_set:
+    if spread and driver.backend != "kubernetes" and "cores" in driver.model_fields_set:
         message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
         yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)
     for key in driver.spark:
@@ -62,14 +62,14 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
             yield Finding(at, refused, key, key=True)
         elif words := _own_key(driver, key):
             yield Finding(at, f"write this as {words}, in the driver's own keys", key, key=True)
-        elif useless := spark_conf.ineffective(key, executors=spread, yarn=driver.backend == "yarn"):
+        elif useless := spark_conf.ineffective(key, driver.backend if spread else None):
             yield Finding(at, useless, key, key=True, warning=True)
 
 
 def _own_key(driver: Driver, key: str) -> str | None:
     """The key of its entry that replaces a setting of Spark."""
     if driver.backend == "kubernetes":
-        return spark_conf.given_for_pods(key)
+        return spark_conf.given_for_pods(key, executors=driver.executors is not None)
     if driver.backend == "yarn":
         return spark_conf.given_for_yarn(key)
     return spark_conf.given_elsewhere(key) if driver.backend == "standalone" else None
@@ -102,6 +102,11 @@ def _on_yarn(name: str, driver: Driver) -> Iterator[Finding]:
 
 def _pod(name: str, driver: Driver) -> Iterator[Finding]:
     """What the pod of a driver needs, and cannot have."""
+    for key in _OF_STANDALONE:
+        if key in driver.model_fields_set:
+            always = "; executors in pods always authenticate" if key == "authenticate" else ""
+            message = f"{key} needs backend: standalone; a driver on Kubernetes is one pod{always} ({PODS})"
+            yield Finding(("drivers", name, key), message, key, key=True)
     if driver.image is None:
         message = f"backend kubernetes needs the image of the driver's pod: REGISTRY/NAME:TAG ({PODS})"
         yield Finding(("drivers", name), message, "kubernetes", missing=True, about=("image",))
@@ -133,12 +138,12 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
     for spec in streams:
         driver = settings.driver(spec.driver)
         executors = spec.resources.executors
-        if driver.backend not in SPREAD:
+        if not has_executors(driver):
             if executors is not None:
-                message = (
-                    f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
-                    f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
-                )
+                how = f"declare it under drivers: in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
+                if driver.backend == "kubernetes":
+                    how = f"write executors: in its entry in conf/lakeward.yaml ({PODS})"
+                message = f"driver {spec.driver} runs all tasks in its own process; for executors {how}"
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
             continue
         if executors is not None and driver.executors is not None:

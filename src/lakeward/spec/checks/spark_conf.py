@@ -54,12 +54,27 @@ FROZEN = (
 _OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
                  "spark.task.maxFailures", "spark.excludeOnFailure.", "spark.yarn.", "spark.kubernetes.",
                  "spark.standalone.", "spark.deploy.")  # fmt: skip
-_OTHER_CLUSTERS = ("spark.yarn.", "spark.kubernetes.", "spark.executor.instances")
-_OTHER_THAN_YARN = ("spark.kubernetes.", "spark.standalone.", "spark.deploy.", "spark.cores.max")
+_ON_OTHERS = {
+    "standalone": ("spark.yarn.", "spark.kubernetes.", "spark.executor.instances"),
+    "yarn": ("spark.kubernetes.", "spark.standalone.", "spark.deploy.", "spark.cores.max"),
+    "kubernetes": ("spark.yarn.", "spark.standalone.", "spark.deploy.", "spark.cores.max"),
+}
+"""Backend -> settings of the others."""
 _OF_SUBMISSION = (
     "spark.yarn.tags",
     "spark.yarn.maxappattempts",
     "spark.yarn.submit.waitappcompletion",
+    "spark.kubernetes.driver.pod.name",
+    "spark.kubernetes.executor.podnameprefix",
+    "spark.kubernetes.executor.podtemplatefile",
+    "spark.kubernetes.executor.podtemplatecontainername",
+    "spark.kubernetes.executor.disableconfigmap",
+    "spark.kubernetes.authenticate.cacertfile",
+    "spark.kubernetes.driver.service.deleteontermination",
+    "spark.kubernetes.driver.ownpersistentvolumeclaim",
+    "spark.kubernetes.driver.reusepersistentvolumeclaim",
+    "spark.authenticate.secret.driver.file",
+    "spark.authenticate.secret.executor.file",
 )
 _GIVEN = {
     "spark.executor.cores": "executors: {cores: ..}",
@@ -78,10 +93,16 @@ _GIVEN_FOR_PODS = {
     "spark.kubernetes.authenticate.driver.serviceaccountname": "service_account: ..",
     "spark.kubernetes.driver.request.cores": "cores: ..",
 }
-_GIVEN_FOR_YARN = {
+_GIVEN_WITHOUT_MASTER = {
     **{key: words for key, words in _GIVEN.items() if key not in ("spark.cores.max", "spark.authenticate")},
-    "spark.yarn.queue": "queue: ..",
     "spark.executor.instances": "executors: {min: .., max: ..}",
+}
+_GIVEN_FOR_YARN = {**_GIVEN_WITHOUT_MASTER, "spark.yarn.queue": "queue: .."}
+_GIVEN_FOR_EXECUTOR_PODS = {
+    **_GIVEN_WITHOUT_MASTER,
+    **_GIVEN_FOR_PODS,
+    "spark.kubernetes.executor.container.image": "image: ..",
+    "spark.kubernetes.executor.request.cores": "executors: {cores: ..}",
 }
 TASK_ATTEMPTS = 4
 """Attempts of a task, as on a cluster: a lost Python worker does not fail the batch."""
@@ -92,19 +113,18 @@ def local(cores: int) -> str:
     return f"local[{cores},{TASK_ATTEMPTS}]"
 
 
-def ineffective(key: str, *, executors: bool = False, yarn: bool = False) -> str | None:
+def ineffective(key: str, cluster: str | None = None) -> str | None:
     """Why a setting of a whole driver has no effect; None if it has one.
 
     Args:
-        executors: the driver has executors on a cluster.
-        yarn: that cluster is YARN.
+        cluster: the backend of its executors; None without executors.
     """
     low = key.lower()
     if low in _OF_SUBMISSION:
         return f"{key} has no effect: Lakeward sets it for each launch"
-    if executors:
-        others = _OTHER_THAN_YARN if yarn else _OTHER_CLUSTERS
-        return f"{key} has no effect: it is for another kind of cluster" if low.startswith(others) else None
+    if cluster is not None:
+        other = low.startswith(_ON_OTHERS[cluster])
+        return f"{key} has no effect: it is for another kind of cluster" if other else None
     if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
         return f"{key} has no effect: it is for executors or a cluster, and this driver runs in one process"
     return None
@@ -115,9 +135,9 @@ def given_elsewhere(key: str) -> str | None:
     return _GIVEN.get(key.lower())
 
 
-def given_for_pods(key: str) -> str | None:
+def given_for_pods(key: str, *, executors: bool) -> str | None:
     """The key of a driver's entry that replaces this setting on Kubernetes; None without one."""
-    return _GIVEN_FOR_PODS.get(key.lower())
+    return (_GIVEN_FOR_EXECUTOR_PODS if executors else _GIVEN_FOR_PODS).get(key.lower())
 
 
 def given_for_yarn(key: str) -> str | None:

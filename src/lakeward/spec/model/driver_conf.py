@@ -18,8 +18,12 @@ from lakeward.spec.model.types import Duration, Memory
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 IDLE_S = 120
 _MIB = 1024 * 1024
+BESIDE_HEAP = 0.4
+"""Memory of a pod beyond the heap of its JVM, as Spark reckons for Python on Kubernetes."""
 LEAST_EXECUTORS, MOST_EXECUTORS = "spark.lakeward.executors.min", "spark.lakeward.executors.max"
 """Bounds within which the driver itself asks for executors (`executors: {by: lag}`). Spark does not know these keys."""
+IN_CLUSTER = "k8s://https://kubernetes.default.svc"
+"""`spark.master` of a launch whose executors are pods; its driver replaces the host by the address that its node gives."""
 IDLE_TRIGGERS = 3
 """An executor is released after `IDLE_S` without a task, and after this many trigger intervals. Released after each
 batch, it would have to start and download its jars before the next one."""
@@ -38,11 +42,8 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     wished = {str(key): str(value) for key, value in base.spark.items()}
     if base.compiler == "quick":
         wished["spark.driver.extraJavaOptions"] = QUICK
-    if base.backend == "yarn":
-        master = _on_yarn(hosted, base)
-    else:
-        spread = base.backend == "standalone" or base.master is not None
-        master = _spread(hosted, base) if spread else {"spark.master": local(cores)}
+    cluster = _cluster(base)
+    master = {"spark.master": local(cores)} if cluster is None else _spread(hosted, base, cluster)
     return {**master, "spark.driver.memory": str(memory), **wished}
 
 
@@ -72,7 +73,7 @@ def pod(specs: Iterable[Mapping[str, Any]], settings: DriverSettings) -> PodPlac
     heap = memory.bytes / _MIB
     base = {str(key): value for key, value in settings.spark.items()}
     given = base.get("spark.driver.memoryOverhead")
-    overhead = max(384.0, 0.4 * heap) if given is None else _mib(str(given))
+    overhead = max(384.0, BESIDE_HEAP * heap) if given is None else _mib(str(given))
     return PodPlace(
         connection=settings.connection and str(settings.connection), namespace=str(settings.namespace),
         image=str(settings.image), service_account=settings.service_account and str(settings.service_account),
@@ -95,12 +96,14 @@ def _size(hosted: list[Mapping[str, Any]], base: DriverSettings) -> tuple[int, M
     return cores, max(sizes, key=lambda size: size.bytes)
 
 
-def _on_yarn(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
-    """Executors on YARN, which does not know a limit of cores and starts two executors unless a number is set."""
-    given = {key: value for key, value in _spread(specs, base).items() if key != "spark.cores.max"}
-    if "spark.dynamicAllocation.enabled" not in given:
-        given["spark.executor.instances"] = str(_executors(specs, base).max)
-    return given
+def _cluster(base: DriverSettings) -> str | None:
+    """`spark.master` of a driver with executors; None for one that runs all tasks itself."""
+    if base.backend == "yarn":
+        return "yarn"
+    if base.backend == "kubernetes":
+        return IN_CLUSTER if base.executors is not None else None
+    spread = base.backend == "standalone" or base.master is not None
+    return str(expect(base.master, "the master of a cluster")) if spread else None
 
 
 def _executors(specs: list[Mapping[str, Any]], base: DriverSettings) -> Executors:
@@ -108,15 +111,20 @@ def _executors(specs: list[Mapping[str, Any]], base: DriverSettings) -> Executor
     return base.executors or (Executors.model_validate(requests[0]) if requests else Executors())
 
 
-def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
-    """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
+def _spread(specs: list[Mapping[str, Any]], base: DriverSettings, master: str) -> dict[str, str]:
+    """Executors on a cluster: dynamic allocation between two bounds, or a fixed number."""
     executors = _executors(specs, base)
     settings = {
-        "spark.master": "yarn" if base.backend == "yarn" else str(expect(base.master, "the master of a cluster")),
+        "spark.master": master,
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": str(executors.memory),
-        "spark.cores.max": str(executors.max * executors.cores),  # a standalone master gives all its cores by default
     }
+    if base.backend == "kubernetes":
+        settings["spark.executor.memoryOverheadFactor"] = str(BESIDE_HEAP)
+    if base.backend not in ("yarn", "kubernetes"):
+        settings["spark.cores.max"] = str(executors.max * executors.cores)  # a master gives all its cores by default
+    elif executors.min == executors.max or executors.by == "lag":
+        settings["spark.executor.instances"] = str(executors.max)  # these two start two unless a number is set
     if base.compiler == "quick":
         settings["spark.executor.extraJavaOptions"] = QUICK
     if base.authenticate:

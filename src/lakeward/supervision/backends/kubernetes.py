@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import structlog
 
-from lakeward.connectors.kubernetes import manifest
+from lakeward.connectors.kubernetes import manifest, names
 from lakeward.connectors.kubernetes.client import UNANSWERED, Api, Pod, Pods
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import DependencyDown, LakewardError, expect
@@ -136,7 +136,7 @@ class KubernetesBackend:
     def _listing(self, place: PodPlace) -> Pods | None:
         """The pods of a place; None if the API cannot be asked. The drivers of other places are not affected."""
         try:
-            return self._api(place).pods(place.namespace, manifest.selector(place))
+            return self._api(place).pods(place.namespace, names.selector(place))
         except LakewardError as error:
             log.warning(
                 "Kubernetes not available", namespace=place.namespace, error=error.what, why=error.why, next=error.next
@@ -169,7 +169,7 @@ def _created(api: Api, place: PodPlace, pod: Mapping[str, Any], token: str) -> P
         return made
     name = str(pod["metadata"]["name"])
     there = api.read(place.namespace, name)
-    if there is None or there["metadata"].get("labels", {}).get(manifest.TOKEN) != manifest.digest(token):
+    if there is None or there["metadata"].get("labels", {}).get(names.TOKEN) != names.digest(token):
         raise LakewardError(
             f"Another pod has the name {name}", why=f"namespace {place.namespace}; its labels are not of this launch",
             next=f"kubectl delete pod {name} -n {place.namespace}", code="LW-2562",
@@ -180,7 +180,7 @@ def _created(api: Api, place: PodPlace, pod: Mapping[str, Any], token: str) -> P
 def _job_of(row: LaunchRow, lists: Mapping[PlaceKey, Pods | None]) -> Job:
     """What is left of one launch."""
     listed = lists[_key(_place(row))]
-    name = manifest.pod_name(row.driver, row.id)
+    name = names.pod_name(row.driver, row.id)
     pod = None if listed is None else listed.by_name.get(name)
     handle = row.handle
     if pod is not None:
@@ -206,7 +206,7 @@ def _state(row: LaunchRow, listed: Pods | None, pod: Pod | None) -> pods.PodStat
 
 
 def _is_removable(pod: Pod, followed: set[str]) -> bool:
-    return pods.has_ended(pod) and pod["metadata"]["labels"].get(manifest.LAUNCH) not in followed
+    return pods.has_ended(pod) and pod["metadata"]["labels"].get(names.LAUNCH) not in followed
 
 
 def _place(row: LaunchRow) -> PodPlace:

@@ -9,7 +9,7 @@ from kube_api import PODS, KubeApi, refused, running
 from small_streams import connected, registry_file, runtime
 from sqlalchemy import text
 
-from lakeward.connectors.kubernetes.manifest import digest
+from lakeward.connectors.kubernetes.names import digest
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Launch, PodPlace, Runtime
 from lakeward.registry import drivers, launches
