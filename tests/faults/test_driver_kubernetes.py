@@ -18,7 +18,7 @@ import pytest
 from kube_cluster import SPACE
 from kube_site import BINARY, Site, running
 
-from lakeward.registry import drivers, launches
+from lakeward.registry import launches
 from lakeward.spec.model.settings import Settings
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.context import backend_of

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.timeout(1800),  # a bound for a hang
     pytest.mark.skipif(not BINARY, reason="LAKEWARD_KUBE_APISERVER names no API server (make kubernetes-test)"),
 ]
-COUNT = 2
+COUNT, KILLS = 2, 3
 
 
 @pytest.fixture
@@ -50,6 +50,8 @@ def test_a_stream_lands_once_through_executors_in_pods(site: Site) -> None:
     assert "lakeward-driver of a driver may not create, get" in site.failure()
     site.note("executors without rights", site.failure())
     site.cluster.allow_executors()
+    site.cluster.secret("anchor", any="")
+    site.kubelet.bound = "anchor"
     site.fresh()
     site.exact()
 
@@ -60,7 +62,14 @@ def test_a_stream_lands_once_through_executors_in_pods(site: Site) -> None:
     assert SPARK_SECRET not in shown and site.token() not in shown and site.world.url not in shown
     assert "_SPARK_AUTH_SECRET" not in shown
 
-    for number in range(3):
+    # Its token ends, and the node has written another one: an executor that is lost afterwards is replaced.
+    old = site.cluster.token("lakeward-driver", 3600, "anchor")
+    site.kubelet.bound = ""
+    site.kubelet.renew(driver)
+    site.cluster.call("DELETE", f"/api/v1/namespaces/{SPACE}/secrets/anchor")
+    site.world.wait_for("the end of the token", lambda: site.cluster.refuses(old), 60)
+
+    for number in range(KILLS):
         site.send(200)
         kill(site, of_executors(site)[number % COUNT])
         site.exact()
@@ -81,4 +90,4 @@ def test_a_stream_lands_once_through_executors_in_pods(site: Site) -> None:
     site.until("a new launch after the drain", lambda: site.token() != token)
     site.send(100)
     site.exact()
-    site.note("executors", {"sent": site.sent, "lost": 0, "doubled": 0})
+    site.note("executors", {"sent": site.sent, "kills": KILLS})

@@ -142,15 +142,28 @@ class KubeCluster:
         file.chmod(0o600)
         return file
 
-    def token(self, account: str, seconds: int) -> str:
-        """A token of a service account, as the API server issues it."""
-        request = {
+    def token(self, account: str, seconds: int, bound: str = "") -> str:
+        """A token of a service account, as the API server issues it.
+
+        Args:
+            bound: a Secret, with which the token ends.
+        """
+        request: dict[str, Any] = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": seconds},
         }
+        if bound:
+            request["spec"]["boundObjectRef"] = {"apiVersion": "v1", "kind": "Secret", "name": bound}
         path = f"/api/v1/namespaces/{SPACE}/serviceaccounts/{account}/token"
         return str(self.call("POST", path, request)["status"]["token"])
+
+    def refuses(self, token: str) -> bool:
+        """Whether a token is refused."""
+        trust = ssl.create_default_context(cafile=str(self.certificate))
+        with httpx.Client(verify=trust, timeout=30, trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {token}"}
+            return client.get(f"{self.url}/api/v1/namespaces/{SPACE}/pods", headers=headers).status_code == 401
 
     def call(
         self, method: str, path: str, body: Any = None, *, plain: bool = False, kind: str = "application/json"
@@ -203,12 +216,17 @@ class Kubelet(threading.Thread):
 
     Mounted paths are folders of the test: a value of the environment that starts with one is rewritten. Limits of
     memory and CPU are not enforced. It looks at the pods every half second and survives an API server that is away.
+
+    Attributes:
+        full, silent: it has no room for pods; it does nothing.
+        bound: a Secret with which the tokens end that it mounts.
     """
 
     def __init__(self, cluster: KubeCluster, images: Sequence[str] = (IMAGE,)) -> None:
         super().__init__(name="kubelet", daemon=True)
         self._cluster, self._images = cluster, set(images)
         self.full = self.silent = False
+        self.bound = ""
         self.running: dict[str, Running] = {}
         self._halt = threading.Event()
 
@@ -230,6 +248,10 @@ class Kubelet(threading.Thread):
         """What a node under pressure does: the process is killed, and the pod fails as Evicted."""
         self.running[uid].reason = "Evicted"
         os.killpg(self.running[uid].process.pid, signal.SIGKILL)
+
+    def renew(self, pod: dict[str, Any]) -> None:
+        """Write the mounted files of a pod again, as a kubelet does with tokens that are about to expire."""
+        self._mount(pod)
 
     def _turn(self) -> None:
         pods = self._cluster.pods()
@@ -304,6 +326,7 @@ class Kubelet(threading.Thread):
             folder = mounted[each["mountPath"]] = root / "mounted" / each["mountPath"].lstrip("/")
             folder.mkdir(parents=True, exist_ok=True)
             for name, content, mode in self._files(pod, volumes[each["name"]]):
+                (folder / name).unlink(missing_ok=True)
                 (folder / name).write_bytes(content)
                 (folder / name).chmod(mode)
         return mounted
@@ -320,8 +343,8 @@ class Kubelet(threading.Thread):
         for source in volume.get("projected", {}).get("sources", ()):
             mode = volume["projected"]["defaultMode"]
             if token := source.get("serviceAccountToken"):
-                account = pod["spec"]["serviceAccountName"]
-                yield token["path"], self._cluster.token(account, token["expirationSeconds"]).encode(), mode
+                account, seconds = pod["spec"]["serviceAccountName"], token["expirationSeconds"]
+                yield token["path"], self._cluster.token(account, seconds, self.bound).encode(), mode
             for item in source.get("configMap", {}).get("items", ()):
                 maps = f"/api/v1/namespaces/{SPACE}/configmaps"
                 found = self._cluster.call("GET", f"{maps}/{source['configMap']['name']}")["data"]
@@ -362,8 +385,11 @@ class Kubelet(threading.Thread):
         image, name = (pod["spec"]["containers"][0][key] for key in ("image", "name"))
         status = {"name": name, "state": state, "ready": phase == "Running", "restartCount": 0, "image": image}
         scheduled = {"type": "PodScheduled", "status": "True"}
+        ready = {"type": "Ready", "status": str(phase == "Running")}
         kept = [each for each in pod["status"].get("conditions", ()) if each["type"] == "DisruptionTarget"]
-        content = {"phase": phase, "podIP": ADDRESS, "containerStatuses": [{**status, "imageID": ""}], "conditions": [scheduled, *kept]}
+        conditions = [scheduled, ready, *kept]
+        statuses = [{**status, "imageID": ""}]
+        content = {"phase": phase, "podIP": ADDRESS, "containerStatuses": statuses, "conditions": conditions}
         self._status(pod, {**content, **(more or {})})
 
     def _status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:

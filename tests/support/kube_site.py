@@ -96,9 +96,12 @@ class Site:
         assert sorted(row["n"] for row in self.world.rows(self.table)) == list(range(self.sent))
 
     def note(self, name: str, value: Any) -> None:
+        """Keep a fact for the report, together with those of the other tests."""
         self.evidence[name] = value
         if EVIDENCE:
-            Path(EVIDENCE).write_text(json.dumps(self.evidence, indent=2))
+            file = Path(EVIDENCE)
+            kept = json.loads(file.read_text()) if file.exists() else {}
+            file.write_text(json.dumps({**kept, **self.evidence}, indent=2))
 
 
 @contextmanager

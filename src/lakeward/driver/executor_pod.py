@@ -31,7 +31,7 @@ ARGUMENTS = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
 """Argument -> the variable in which Spark gives its value."""
-_SECRET = "_SPARK_AUTH_SECRET"
+_AUTHENTICATION = "_SPARK_AUTH_SECRET"
 """Variable in which Spark looks for the secret of driver and executors; here of this process alone."""
 _OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
@@ -48,7 +48,8 @@ def command(java: Path, spark: Path, environ: Mapping[str, str]) -> list[str]:
     memory = environ["SPARK_EXECUTOR_MEMORY"]
     given = os.pathsep.join(part for part in (environ.get("SPARK_CLASSPATH"), f"{spark}/*") if part)
     return [
-        str(java), DEEP_STACK, ROOM_FOR_CLASSES, "-XX:+ExitOnOutOfMemoryError", *options, f"-Xms{memory}", f"-Xmx{memory}", "-cp", given, BACKEND,
+        str(java), DEEP_STACK, ROOM_FOR_CLASSES, "-XX:+ExitOnOutOfMemoryError", *options,
+        f"-Xms{memory}", f"-Xmx{memory}", "-cp", given, BACKEND,
         *(word for name, variable in ARGUMENTS.items() for word in (name, environ[variable])),
     ]  # fmt: skip
 
@@ -60,8 +61,8 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         own_secrets(json.loads(os.environ[PATHS]))
-        # Spark asks for the secret before it knows that it is on Kubernetes, where alone it reads a file, in this form.
-        os.environ[_SECRET] = base64.b64encode(Path(os.environ[AUTHENTICATION]).read_bytes()).decode()
+        # Spark asks for the secret before it knows that it is on Kubernetes, where it reads a file, in this form.
+        os.environ[_AUTHENTICATION] = base64.b64encode(Path(os.environ[AUTHENTICATION]).read_bytes()).decode()
         java = find_java().binary
     except LakewardError as error:
         sys.stderr.write(f"{error}\n")
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
     import pyspark
 
     words = command(java, Path(pyspark.__path__[0]) / "jars", os.environ)
-    os.execv(words[0], words)
+    return os.execv(words[0], words)  # noqa: S606  # the JVM takes the place of this process, and so its signals
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Jvm:
         print_threads: returns a thread dump; may hang with the JVM.
         stopped: whether the Spark context has stopped. A fatal error of one thread stops it while the JVM runs on.
         starving: the reason if Spark has no executors; None if it has.
+        spark_log: the file with Spark's own log; None if it is not kept.
         parent_ended: whether the JVM has ended that started this process, as it does on a cluster; None if none did.
     """
 
@@ -42,9 +43,13 @@ class Jvm:
     stopped: Callable[[], bool] = lambda: False
     starving: Callable[[], str | None] = lambda: None
     parent_ended: Callable[[], bool] | None = None
+    spark_log: Path | None = None
 
     @classmethod
-    def of(cls, spark: SparkSession, printed: Path, parent_ended: Callable[[], bool] | None = None) -> Jvm:
+    def of(
+        cls, spark: SparkSession, printed: Path, parent_ended: Callable[[], bool] | None = None,
+        spark_log: Path | None = None,
+    ) -> Jvm:  # fmt: skip
         """The JVM of a session."""
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
@@ -52,7 +57,7 @@ class Jvm:
         starving = executors.ExecutorStarvation.of(spark)
         return cls(
             found, printed, lambda: _thread_print(gateway), lambda: _stopped(context),
-            starving.why if starving is not None else lambda: None, parent_ended,
+            starving.why if starving is not None else lambda: None, parent_ended, spark_log,
         )  # fmt: skip
 
     def death_reason(self, wait_s: float = 0.0) -> str | None:
@@ -112,6 +117,8 @@ class Jvm:
 
     def _of_spark(self) -> str:
         tail = self._tail()
+        if self.spark_log is not None and (lost := executors.failures(_end_of(self.spark_log))):
+            return f"The driver lost its JVM: Spark ended the application, because {lost}"
         thrown = re.findall(r'^Exception in thread "[^"]*" (.*)', tail, re.MULTILINE)
         causes = re.findall(r"^Caused by: (.*)", tail, re.MULTILINE)
         reason = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
@@ -120,12 +127,16 @@ class Jvm:
         )
 
     def _tail(self) -> str:
-        try:
-            with self.printed.open("rb") as stream:
-                stream.seek(max(0, self.printed.stat().st_size - _TAIL_BYTES))
-                return without_command(stream.read().decode(errors="replace"))
-        except OSError:
-            return ""
+        return without_command(_end_of(self.printed))
+
+
+def _end_of(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def without_command(text: str) -> str:

@@ -190,7 +190,7 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
         late_kept,
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
-    jvm = Jvm.of(spark, launch.folder / PRINTED)
+    jvm = Jvm.of(spark, launch.folder / PRINTED, spark_log=launch.folder / session.SPARK_LOG)
     if reporter is not None:
         if reporter.jvm_given:
             jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)

@@ -38,6 +38,8 @@ _ABSENT = re.compile(
     r"FileNotFound|NoSuchFile|PATH_NOT_FOUND|Permission denied|AccessDenied|Mkdirs failed|Read-only file system"
 )
 _NO_PYTHON = re.compile(r"Cannot run program|PYTHON_VERSION_MISMATCH|No module named|Permission denied")
+_TOO_MANY = re.compile(r"Max number of executor failures \(\d+\) reached", re.IGNORECASE)
+_EXECUTOR_END = re.compile(r"(The executor with id \d+ (?:exited with|was) [^\\\"]{1,200}?)\.?(?=\\n|\")")
 _checked: set[str] = set()
 _Answer = TypeVar("_Answer")
 
@@ -105,6 +107,18 @@ class ExecutorStarvation:
             f"The Spark cluster gave no executor for {now - self._since:.0f} s although tasks wait: it is full, or "
             "its master restarted and does not know this application"
         )
+
+
+def failures(log: str) -> str:
+    """What Spark's log says if too many executors of the application failed; empty if they did not.
+
+    Args:
+        log: the end of `spark.log`, JSON lines.
+    """
+    if not _TOO_MANY.search(log):
+        return ""
+    ends = _EXECUTOR_END.findall(log)
+    return f"too many of its executors failed{f'; the last one: {ends[-1]}' if ends else ''}"
 
 
 def check(session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool) -> None:

@@ -71,6 +71,25 @@ def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_
     assert Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True).death_reason() is not None
 
 
+def test_an_application_that_ends_because_its_executors_fail_names_the_last_one(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text(
+        '{"level":"ERROR","logger":"org.apache.spark.scheduler.TaskSchedulerImpl","event":"Lost executor 7 on 10.0.0.1:'
+        "\\nThe executor with id 7 exited with exit code 137(SIGKILL, possible container OOM).\\n\\nThe API gave the "
+        'following container statuses:"}\n'
+    )
+    ended = Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True, spark_log=log)
+    assert "executors" not in str(ended.death_reason()), "an executor that is lost ends nothing"
+    with log.open("a") as stream:
+        stream.write('{"level":"ERROR","event":"Max number of executor failures (4) reached"}\n')
+    said = ended.death_reason()
+    assert said == (
+        "The driver lost its JVM: Spark ended the application, because too many of its executors failed; the last one: "
+        "The executor with id 7 exited with exit code 137(SIGKILL, possible container OOM)"
+    )
+    assert judge(text=said).cause is Cause.JVM
+
+
 def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

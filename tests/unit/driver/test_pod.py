@@ -27,7 +27,8 @@ def test_files_of_secrets_are_copied_for_the_driver_alone(tmp_path: Path, monkey
     (mounted / "prod.json").write_text("{}")
     (mounted / "prod.json").chmod(0o444)
     there = tmp_path / "home" / "kafka"
-    own_secrets(PLACE.model_copy(update={"secrets": {"kafka": str(there)}}), mounted.parent)
+    monkeypatch.setenv("LAKEWARD_SECRETS_FOLDER", str(mounted.parent))
+    own_secrets({"kafka": str(there)})
     assert [(file.name, file.stat().st_mode & 0o777) for file in there.iterdir()] == [("prod.json", 0o600)]
     monkeypatch.setenv("PGPASSFILE", "/mounted")
     found = own_passwords(Address(mounted / "url", "postgresql://h/d", mounted / "prod.json"), tmp_path)

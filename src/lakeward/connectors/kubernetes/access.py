@@ -90,13 +90,14 @@ def server(host: str, port: str) -> str:
 
 
 def of_service_account(
-    host: str, port: str, settings: kubernetes.ApiSettings | None = None, folder: Path = SERVICE_ACCOUNT
+    host: str, port: str, settings: kubernetes.ApiSettings | None = None, folder: Path | None = None
 ) -> Access:
     """The service account of the pod that this process runs in.
 
     Args:
-        folder: with its token and the certificates of the API.
+        folder: with its token and the certificates of the API; default: where Kubernetes mounts them.
     """
+    folder = folder or SERVICE_ACCOUNT
     space = folder / "namespace"
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     return Access(

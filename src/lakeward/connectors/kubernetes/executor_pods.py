@@ -1,8 +1,8 @@
 """Executors as pods: what the pod of their driver needs, the Spark conf of the driver, and the template of their pods.
 
-The driver is in client mode, and Spark in it creates, watches and deletes the pods of its executors. They have the image
-of the driver, and its Secrets, but nothing of the registry. They belong to the driver's pod: Kubernetes removes them
-with it. Pure, but for `require_rights`. See docs/adr/0117.
+The driver is in client mode, and Spark in it creates, watches and deletes the pods of its executors. They have the
+image of the driver, and its Secrets, but nothing of the registry. They belong to the driver's pod: Kubernetes removes
+them with it. See docs/adr/0117.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERBS = ("create", "get", "list", "watch", "delete", "deletecollection")
 ADDRESS, API, AUTHENTICATION = "LAKEWARD_POD_IP", "LAKEWARD_API_FOLDER", "LAKEWARD_SPARK_SECRET_FILE"
 PATHS = "LAKEWARD_SECRETS"
 """Variable with the paths of the Secrets of a driver's entry, as JSON: name -> folder."""
-SECRET_KEY = "spark.secret"
+AUTHENTICATION_KEY = "spark.secret"
 """Key of the Secret with the registry's address: by it driver and executors know each other."""
 _API, _AUTHENTICATION = "/etc/lakeward/api", "/etc/lakeward/spark"
 _TOKEN_S = 3600
@@ -54,7 +54,7 @@ def driver_environment() -> list[dict[str, Any]]:
         {"name": ADDRESS, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
         {"name": API, "value": _API},
         {"name": _RENEWED, "value": f"{_API}/token"},
-        {"name": AUTHENTICATION, "value": f"{_AUTHENTICATION}/{SECRET_KEY}"},
+        {"name": AUTHENTICATION, "value": f"{_AUTHENTICATION}/{AUTHENTICATION_KEY}"},
     ]
 
 
@@ -86,7 +86,7 @@ def conf(launch: Launch, place: PodPlace, here: str, template_file: Path) -> dic
         # The network of a cluster is open to its pods: who has not this secret is neither driver nor executor.
         "spark.authenticate": "true",
         "spark.authenticate.secret.driver.file": os.environ[AUTHENTICATION],
-        "spark.authenticate.secret.executor.file": f"{_AUTHENTICATION}/{SECRET_KEY}",
+        "spark.authenticate.secret.executor.file": f"{_AUTHENTICATION}/{AUTHENTICATION_KEY}",
         "spark.executor.extraClassPath": os.pathsep.join(map(str, _libraries(launch.runtime))),
         **{f"spark.executorEnv.{name}": value for name, value in catalog.variables_of(launch.runtime.lake).items()},
     }
@@ -102,7 +102,7 @@ def template(launch: Launch, place: PodPlace) -> dict[str, Any]:
         "env": [
             {"name": container.SECRETS_FOLDER, "value": PodPlace.SECRETS},
             {"name": PATHS, "value": json.dumps(place.secrets)},
-            {"name": AUTHENTICATION, "value": f"{_AUTHENTICATION}/{SECRET_KEY}"},
+            {"name": AUTHENTICATION, "value": f"{_AUTHENTICATION}/{AUTHENTICATION_KEY}"},
         ],
         "volumeMounts": given["mounts"],
         **container.RULES,
@@ -131,7 +131,7 @@ def require_rights(place: PodPlace) -> None:
 
 def _authentication(place: PodPlace) -> container.Volumes:
     """One key of the registry's Secret: executors see no address and no password of the registry."""
-    return container.secret("authentication", place.registry_secret, _AUTHENTICATION, SECRET_KEY)
+    return container.secret("authentication", place.registry_secret, _AUTHENTICATION, AUTHENTICATION_KEY)
 
 
 def _api() -> tuple[Path, str, str]:

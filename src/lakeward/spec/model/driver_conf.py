@@ -23,7 +23,7 @@ BESIDE_HEAP = 0.4
 LEAST_EXECUTORS, MOST_EXECUTORS = "spark.lakeward.executors.min", "spark.lakeward.executors.max"
 """Bounds within which the driver itself asks for executors (`executors: {by: lag}`). Spark does not know these keys."""
 IN_CLUSTER = "k8s://https://kubernetes.default.svc"
-"""`spark.master` of a launch whose executors are pods; its driver replaces the host by the address that its node gives."""
+"""`spark.master` of a launch whose executors are pods; its driver puts the address that its node gives."""
 IDLE_TRIGGERS = 3
 """An executor is released after `IDLE_S` without a task, and after this many trigger intervals. Released after each
 batch, it would have to start and download its jars before the next one."""
@@ -121,10 +121,13 @@ def _spread(specs: list[Mapping[str, Any]], base: DriverSettings, master: str) -
     }
     if base.backend == "kubernetes":
         settings["spark.executor.memoryOverheadFactor"] = str(BESIDE_HEAP)
-    if base.backend not in ("yarn", "kubernetes"):
+    if base.backend in ("yarn", "kubernetes"):
+        # Both end an application after some lost executors. A stream runs for months: those of the last hour count.
+        settings["spark.executor.failuresValidityInterval"] = "1h"
+        if executors.min == executors.max or executors.by == "lag":
+            settings["spark.executor.instances"] = str(executors.max)  # two by default
+    else:
         settings["spark.cores.max"] = str(executors.max * executors.cores)  # a master gives all its cores by default
-    elif executors.min == executors.max or executors.by == "lag":
-        settings["spark.executor.instances"] = str(executors.max)  # these two start two unless a number is set
     if base.compiler == "quick":
         settings["spark.executor.extraJavaOptions"] = QUICK
     if base.authenticate:

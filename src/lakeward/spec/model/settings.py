@@ -125,7 +125,7 @@ class Driver(SpecModel):
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
     """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster, and
     where the driver process runs, `deploy_mode` says; `yarn`, on executors of YARN, which runs the driver process, too;
-    `kubernetes`, in the driver process, which is a pod."""
+    `kubernetes`, in the driver process, which is a pod, or with `executors` in pods of their own."""
     deploy_mode: Literal["client", "cluster"] = "client"
     """`client`: the driver is a process of the machine that reconciles. `cluster`: a worker of the cluster runs it, and
     every Airflow host finds and stops it."""
@@ -147,17 +147,19 @@ class Driver(SpecModel):
     namespace: Namespace = Namespace("default")
     """Namespace of the driver's pod."""
     service_account: KubernetesName | None = None
-    """Service account of the driver's pod; its token is not mounted."""
+    """Service account of the driver's pod; its token is mounted only with `executors`."""
     connection: Name | None = None
     """Id of the connection to the cluster, in Airflow or in a file of the home. `standalone`, `yarn`: of type `spark`;
     it gives master, deploy mode and queue. `kubernetes`: of type `kubernetes`, or a kubeconfig file; default: the
     service account of the pod that reconciles, else `KUBECONFIG` or `~/.kube/config`."""
     registry_secret: KubernetesName = KubernetesName("lakeward-registry")
-    """Secret in that namespace with the registry's address and password file: keys `registry.url` and `pgpass`."""
+    """Secret in that namespace with the registry's address and password file: keys `registry.url` and `pgpass`, with
+    `executors` also `spark.secret`."""
     secrets: dict[KubernetesName, MountPath] = Field(default_factory=dict)
     """Further Secrets and where the driver's pod has them, e.g. `{lakeward-kafka: /home/lakeward/secrets/kafka}`."""
     executors: Executors | None = None
-    """Executors on the cluster; default: those that a stream of the driver requests, else `{min: 0, max: 2}`."""
+    """Executors on the cluster; default: those that a stream of the driver requests, else `{min: 0, max: 2}`.
+    `kubernetes`: without it the driver runs all tasks."""
     authenticate: Bool = False
     """Whether the cluster requires a secret (`spark.authenticate`), in `<home>/secrets/spark/<driver>.secret`."""
     compiler: Literal["quick", "full"] = "full"

@@ -50,6 +50,27 @@ def test_a_driver_on_kubernetes_is_understood_and_maintenance_does_not_run_there
     ]
 
 
+def test_a_driver_on_kubernetes_may_have_executors(project):
+    own = "spark: {spark.kubernetes.executor.limit.cores: '2'}"
+    entry = "drivers: {big: {" + POD + ", cores: 1, executors: {max: 3}, " + own + "}}"
+    loaded = project({"conf/lakeward.yaml": entry})
+    assert loaded.ok and not loaded.problems, loaded.problems
+    given = STREAM + SINK + "resources: {driver: big, executors: {max: 2}}\n"
+    [(_, path, _, words)] = said(project({"conf/lakeward.yaml": entry, "conf/streams/s.yaml": given}))
+    assert path == "resources.executors" and "set its executors there" in words
+    alone = "drivers: {big: {" + POD + "}}"
+    [(_, _, _, words)] = said(project({"conf/lakeward.yaml": alone, "conf/streams/s.yaml": given}))
+    assert "write executors: in its entry" in words
+
+
+@pytest.mark.parametrize("key", ["spark.yarn.queue", "spark.cores.max", "spark.kubernetes.executor.podTemplateFile"])
+def test_what_has_no_effect_for_executors_in_pods_is_said(project, key):
+    entry = "drivers: {d: {" + POD + ", executors: {max: 3}, spark: {" + key + ": '5'}}}"
+    assert [(item[1], item[2]) for item in said(project({"conf/lakeward.yaml": entry}))] == [
+        (f"drivers.d.spark[{key}]", "warning")
+    ]
+
+
 def test_a_driver_on_yarn_is_understood_and_maintenance_does_not_run_there(project):
     text = "drivers: {big: {" + YARN + ", queue: root.streams, connection: spark_yarn, executors: {min: 0, max: 4}, "
     text += (
@@ -117,7 +138,12 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
         (BIG + ", namespace: streams", "drivers.d.namespace", "needs backend: kubernetes"),
         (POD + ", namespace: Streams", "drivers.d.namespace", "a namespace is lower case letters"),
         ("backend: kubernetes, image: 'a b'", "drivers.d.image", "an image is REGISTRY/NAME:TAG"),
-        (POD + ", executors: {max: 2}", "drivers.d.executors", "one pod, runs all tasks in its own process"),
+        (POD + ", executors: {max: 2}, authenticate: true", "drivers.d.authenticate", "always authenticate"),
+        (
+            POD + ", executors: {max: 2}, spark: {spark.executor.instances: 4}",
+            "drivers.d.spark[spark.executor.instances]",
+            "executors: {min: .., max: ..}",
+        ),
         (POD + ", deploy_mode: cluster", "drivers.d.deploy_mode", "needs backend: standalone"),
         (POD + ", secrets: {s: /etc/lakeward/registry}", "drivers.d.secrets", "is used by Lakeward itself"),
         (

@@ -106,6 +106,19 @@ def test_a_pod_requests_the_heap_and_what_python_needs_beside_it() -> None:
     assert conf([], big)["spark.master"] == "local[3,4]"
 
 
+def test_a_driver_on_kubernetes_has_the_executors_of_its_entry() -> None:
+    entry = {"backend": "kubernetes", "image": "lakeward:1", "cores": 1}
+    fixed = conf([], Driver.model_validate({**entry, "executors": {"min": 3, "max": 3, "cores": 2, "memory": "2g"}}))
+    assert (fixed["spark.master"], fixed["spark.executor.instances"]) == ("k8s://https://kubernetes.default.svc", "3")
+    assert (fixed["spark.executor.cores"], fixed["spark.executor.memoryOverheadFactor"]) == ("2", "0.4")
+    assert fixed["spark.executor.failuresValidityInterval"] == "1h", "a few lost executors a month end no application"
+    assert "spark.cores.max" not in fixed
+    moving = conf([], Driver.model_validate({**entry, "executors": {"min": 0, "max": 4}}))
+    assert (moving["spark.dynamicAllocation.maxExecutors"], "spark.executor.instances" in moving) == ("4", False)
+    wish = {"resources": {"executors": {"max": 4}}}
+    assert conf([wish], Driver.model_validate(entry))["spark.master"] == "local[1,4]", "its entry decides"
+
+
 def test_a_driver_on_yarn_has_executors_and_no_limit_of_cores() -> None:
     big = Driver.model_validate({"backend": "yarn", "executors": {"min": 2, "max": 2, "cores": 3, "memory": "2g"}})
     found = conf([], big)
