@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from lakeward.connectors.kubernetes import executor_pods
 from lakeward.connectors.kubernetes.examine import VERBS
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -49,3 +50,13 @@ def test_all_of_it_is_in_one_namespace() -> None:
     [space] = of_kind("Namespace")
     [binding] = of_kind("RoleBinding")
     assert {BASE["namespace"], space["metadata"]["name"], binding["subjects"][0]["namespace"]} == {"streams"}
+
+
+def test_drivers_with_executors_have_rights_on_pods_alone() -> None:
+    folder = FOLDER / "executors"
+    given = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert given["resources"] == ["role.yaml", "role-binding.yaml"] and given["namespace"] == BASE["namespace"]
+    role, binding = (yaml.safe_load((folder / name).read_text()) for name in given["resources"])
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": list(executor_pods.VERBS)}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [each["name"] for each in binding["subjects"]] == ["lakeward-driver"]
