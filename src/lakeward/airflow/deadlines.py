@@ -7,6 +7,7 @@ in the executor and only opens the incident. `streams_reconcile` closes it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
     from lakeward.registry.incidents import Incident
     from lakeward.supervision.observe import Connect
 
+_NAMED = "name" in inspect.signature(DeadlineAlert).parameters
+"""Airflow 3.2 has deadlines without a name."""
 WITHIN = timedelta(minutes=20)
 """The longest operation, an upgrade that waits until it is stable, waits 15 minutes by default."""
 
 
 def of_operations() -> DeadlineAlert:
     """The deadline of every run of a stream's Dag."""
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=WITHIN,
-        callback=SyncCallback(missed),
-        name="an operation takes too long",
-    )
+    return _alert(WITHIN, SyncCallback(missed), "an operation takes too long")
+
+
+def _alert(interval: timedelta, callback: SyncCallback, name: str) -> DeadlineAlert:
+    named = {"name": name} if _NAMED else {}
+    return DeadlineAlert(reference=DeadlineReference.DAGRUN_QUEUED_AT, interval=interval, callback=callback, **named)
 
 
 def missed(context: dict[str, Any] | None = None, **_: Any) -> None:
@@ -61,12 +64,8 @@ def freshness(stream: str, *, within: timedelta) -> DeadlineAlert:
             next=f'freshness("{stream}", within=timedelta(minutes=30))',
             code="LW-2527",
         )
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=within,
-        callback=SyncCallback(stale, kwargs={"stream": stream, "within_s": within.total_seconds()}),
-        name=f"the rows of stream {stream} are not used in time",
-    )
+    callback = SyncCallback(stale, kwargs={"stream": stream, "within_s": within.total_seconds()})
+    return _alert(within, callback, f"the rows of stream {stream} are not used in time")
 
 
 def stale(stream: str, within_s: float, context: dict[str, Any] | None = None, **_: Any) -> None:

@@ -77,3 +77,15 @@ def test_rows_that_are_not_used_in_time_are_one_incident_until_that_run_ends(con
 def test_a_deadline_of_no_time_is_refused_with_an_example() -> None:
     with pytest.raises(SpecError, match="LW-2527"):
         deadlines.freshness("flights", within=timedelta())
+
+
+def test_a_deadline_has_a_name_where_airflow_knows_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow 3.2 refuses the name, and with it the Dag."""
+    made = deadlines.freshness("orders", within=timedelta(minutes=5))
+    assert getattr(made, "name", "orders").count("orders")
+    given = []
+    monkeypatch.setattr(deadlines, "_NAMED", False)
+    monkeypatch.setattr(deadlines, "DeadlineAlert", lambda **words: given.append(set(words)))
+    deadlines.of_operations()
+    deadlines.freshness("orders", within=timedelta(minutes=5))
+    assert given == [{"reference", "interval", "callback"}] * 2
