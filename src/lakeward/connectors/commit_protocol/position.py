@@ -148,8 +148,8 @@ class KeptIn(Enum):
     )
     DELTA_LOG = (
         "the domain metadata {key} of the Delta log",
-        "restore the table with its _delta_log from a backup, then: lakeward streams start {stream}; or give the stream "
-        "a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+        "restore the table and its _delta_log from a backup, then: lakeward streams start {stream}; or give the "
+        "stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
     )
     ROW = (
         "the row of the stream in the table of positions",
