@@ -234,11 +234,12 @@ class StreamSource(ABC):
         """
         return
 
-    def failed_to_read(self, stream: str, text: str) -> LakewardError | None:
+    def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
         """A failure of a batch that lies in what this source reads, with words; None if it lies elsewhere.
 
         Args:
             text: the errors from the outermost to the innermost, with their types, a line each.
+            start, end: positions of the batch.
         """
         return None
 

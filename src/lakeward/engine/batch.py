@@ -130,7 +130,7 @@ class BatchFunction:
             with (
                 self.gate.batch(batch_id),
                 transform.failures_of(self.stream, self.flow.spec),
-                self._failures_of_sources(),
+                self._failures_of_sources(batch_id),
                 failpoints.batch(self.stream, batch_id),
             ):
                 self._thread = threading.get_ident()
@@ -150,16 +150,18 @@ class BatchFunction:
         self.report(finished)
 
     @contextmanager
-    def _failures_of_sources(self) -> Iterator[None]:
+    def _failures_of_sources(self, batch_id: int) -> Iterator[None]:
         """Turn a failure that lies in what a source reads into its error."""
         try:
             yield
-        except LakewardError:
+        except (LakewardError, Draining, Interrupted):
             raise
         except Exception as error:
+            batch = self._failed_offsets(batch_id, error)
             text = f"{jvm_errors.of_error(error)}\n{error}"
-            for source in self.flow.sources:
-                if found := source.failed_to_read(self.stream, text):
+            for source in self.flow.sources if batch is not None else ():
+                start, end = batch.start[source.name], batch.end[source.name]
+                if found := source.failed_to_read(self.stream, text, start, end):
                     raise found from error
             raise
 

@@ -160,7 +160,7 @@ class FilesStreamSource(StreamSource):
                     code="LW-3059",
                 )
 
-    def failed_to_read(self, stream: str, text: str) -> LakewardError | None:
+    def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
         found = unread.file_of(text)
         if found is None:
             return None

@@ -2,8 +2,8 @@
 does not fit its type.
 
 A header says what the values of a file are; only reading them shows that one is not: more digits than its precision, a
-time beyond TIMESTAMP, a symbol that an enum does not have, bytes that are damaged. Spark reports the file alone, with the
-stack trace of its reader, and every repetition fails in the same way.
+time beyond TIMESTAMP, a symbol that an enum does not have, bytes that are damaged. Spark reports the file alone, with
+the stack trace of its reader, and every repetition fails in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Final
 
 _READING: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\] Encountered error while reading file (.+?)\.  SQLSTATE")
 _THROWN: Final = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$", re.MULTILINE)
-_OF_THE_BYTES: Final = frozenset({"java.io.EOFException", "java.util.zip.ZipException", "java.util.zip.DataFormatException"})
+_OF_THE_BYTES: Final = frozenset(
+    {"java.io.EOFException", "java.util.zip.ZipException", "java.util.zip.DataFormatException"}
+)
 _SHOWN: Final = 200
 _LARGEST_MS: Final = (2**63 - 1) // 1000
 _MILLIS: Final = frozenset({"timestamp-millis", "local-timestamp-millis"})
@@ -89,8 +91,9 @@ def _wrong(schema: Any, value: Any, path: str) -> str | None:
     if isinstance(kind, dict | list):
         return _wrong(kind, value, path)
     if kind == "record":
-        inside = ((f"{path}.{each['name']}".lstrip("."), each["type"], value[each["name"]]) for each in schema["fields"])
-        return next((found for at, of, each in inside if (found := _wrong(of, each, at))), None)
+        names = {each["name"]: each["type"] for each in schema["fields"]}
+        inside = (_wrong(of, value[name], f"{path}.{name}".lstrip(".")) for name, of in names.items())
+        return next((found for found in inside if found), None)
     if kind == "array":
         return next((f for n, each in enumerate(value) if (f := _wrong(schema["items"], each, f"{path}[{n}]"))), None)
     if kind == "map":

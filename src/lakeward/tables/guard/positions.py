@@ -57,8 +57,8 @@ def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
     for stream in facts.streams:
         try:
             held = position.parse(
-            facts.properties[position.key(stream)], stream, facts.table, position.KeptIn.of_format(facts.format)
-        )
+                facts.properties[position.key(stream)], stream, facts.table, position.KeptIn.of_format(facts.format)
+            )
         except Blocked as error:
             problems.append(OffMain(stream, error.reason, error.what, error.why, error.next))
             continue

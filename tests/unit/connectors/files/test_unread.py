@@ -74,7 +74,8 @@ def test_the_file_and_the_innermost_error_are_found_in_a_chain_and_in_the_text_o
     assert file_of(chain) == ("file:///in/a b%25.avro", "ArithmeticException: long overflow")
     of_a_task = (
         f"py4j.protocol.Py4JJavaError: Job aborted due to stage failure: Lost task 0.0: {READING}"
-        "\tat org.apache.spark.sql.X.y(X.scala:1)\nCaused by: org.apache.avro.AvroRuntimeException: Malformed data\n\tat a.b"
+        "\tat org.apache.spark.sql.X.y(X.scala:1)\n"
+        "Caused by: org.apache.avro.AvroRuntimeException: Malformed data\n\tat a.b"
     )
     assert file_of(of_a_task) == ("file:///in/a b%25.avro", "AvroRuntimeException: Malformed data")
     assert file_of(f"{READING}java.io.EOFException: Unexpected end of ZLIB input stream") is not None
