@@ -159,7 +159,9 @@ class BatchFunction:
         except Exception as error:
             batch = self._failed_offsets(batch_id, error)
             text = f"{jvm_errors.of_error(error)}\n{error}"
-            for source in self.flow.sources if batch is not None else ():
+            if batch is None:
+                raise
+            for source in self.flow.sources:
                 start, end = batch.start[source.name], batch.end[source.name]
                 if found := source.failed_to_read(self.stream, text, start, end):
                     raise found from error

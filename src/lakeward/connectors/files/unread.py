@@ -51,7 +51,8 @@ def avro_fault(file: Any) -> str | None:
 
     number = 0
     try:
-        for block in fastavro.block_reader(file):
+        blocks: Any = fastavro.block_reader(file)  # its types lack the bytes of a block
+        for block in blocks:
             schema = fastavro.parse_schema(_plain(block.writer_schema), _force=True)
             for _ in range(block.num_records):
                 number += 1

@@ -111,7 +111,11 @@ def test_a_property_that_no_commit_can_read_is_named_before_anything_stops(site:
 
     odd = SetPropertiesUpdate(updates={"commit.retry.num-retries": "x"})
     table.catalog.commit_table(table, (), (odd,))
-    for words in ((*_WORDS, first(table), "--dry-run"), ("streams", "reset", "flights", "--to", "latest", "--dry-run")):
+    for words in (
+        (*_WORDS, first(table), "--dry-run"),
+        ("streams", "reset", "flights", "--to", "latest", "--dry-run"),
+        ("tables", "erase", "nyc.flights", "--where", "_kafka_offset = 1", "--dry-run"),
+    ):
         answer = site.lakeward(*words)
         assert answer.code == 4, answer
         assert "commit.retry.num-retries is 'x', which is no whole number" in answer.err
