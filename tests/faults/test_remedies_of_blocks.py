@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from pyiceberg.table.update import SetPropertiesUpdate
 from town import Town
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
@@ -20,6 +21,7 @@ USES = {
     "a_column_dropped_from_the_table": "drift",
     "a_topic_that_does_not_exist_yet": "later",
     "staging_switched_off": "wap",
+    "a_property_that_cannot_be_read": "retries",
     "a_renamed_table": "renamed",
     "a_hold_of_a_stream_whose_driver_is_killed": "held",
     "a_killed_driver": "held",
@@ -104,6 +106,13 @@ def test_staging_switched_off(town: Town) -> None:
     with town.stopped("wap"), town.table("wap").transaction() as change:
         change.set_properties({"write.wap.enabled": "false"})
     town.walk("wap")
+
+
+def test_a_property_that_cannot_be_read(town: Town) -> None:
+    with town.stopped("retries"):
+        table = town.table("retries")
+        table.catalog.commit_table(table, (), (SetPropertiesUpdate(updates={"commit.retry.num-retries": "x"}),))
+    town.walk("retries")
 
 
 def test_a_renamed_table(town: Town) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.commit_protocol.offsets import canonical_json
 from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.spec.model.sources import Isolation, Source
 
@@ -232,6 +233,15 @@ class StreamSource(ABC):
             Blocked: the range cannot be read as declared.
         """
         return
+
+    def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
+        """A failure of a batch that lies in what this source reads, with words; None if it lies elsewhere.
+
+        Args:
+            text: the errors from the outermost to the innermost, with their types, a line each.
+            start, end: positions of the batch.
+        """
+        return None
 
     def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
         """Check what a batch has read, before it lands.

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.engine.assignment import Assignment
-from lakeward.platform.errors import Awaited, Blocked, DependencyDown, LakewardError, expect_type
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, LakewardError, Poison, expect_type
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.registry.streams import Block
@@ -273,11 +273,15 @@ def _block_text(stream: str, failure: Failure, judged: Judgement, same: int) -> 
     error, words = failure.error, failure.words.splitlines()
     start = f"lakeward streams start {stream}"
     if judged.failure_class is FailureClass.POISON and failure.batch_id is not None:
+        mended = (
+            f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
+            f"lakeward streams upgrade {stream} --wait"
+        )
+        way = error.next if isinstance(error, Poison) else mended  # empty: nothing but a skip helps
         return {
             "what": f"Batch {failure.batch_id} of stream {stream} failed {same} times in the same way",
             "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
-            "next": f"correct the transform in conf/streams/{stream}.yaml, then: lakeward deploy; "
-            f"lakeward streams upgrade {stream} --wait; or skip its records: "
+            "next": f"{way}{'; or ' if way else ''}skip its records: "
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} "
             f'--comment "batch {failure.batch_id} fails"   shows them and asks',
         }

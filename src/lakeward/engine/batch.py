@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,14 @@ from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON, StreamSource
-from lakeward.engine import late, rows, transform
+from lakeward.engine import jvm_errors, late, rows, transform
 from lakeward.engine.flow import SOURCE, Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.one_pass import OnePass, Unproven, suits
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import StreamSink
-from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.text import instant, rfc3339
 from lakeward.spec.model.position_columns import INGESTED_AT, POSITION_TYPES
 from lakeward.telemetry import failpoints
@@ -130,6 +130,7 @@ class BatchFunction:
             with (
                 self.gate.batch(batch_id),
                 transform.failures_of(self.stream, self.flow.spec),
+                self._failures_of_sources(batch_id),
                 failpoints.batch(self.stream, batch_id),
             ):
                 self._thread = threading.get_ident()
@@ -147,6 +148,24 @@ class BatchFunction:
         if not finished.outcome.already:
             self.landed = (self.landed[0] + 1, self.landed[1] + finished.outcome.landed)
         self.report(finished)
+
+    @contextmanager
+    def _failures_of_sources(self, batch_id: int) -> Iterator[None]:
+        """Turn a failure that lies in what a source reads into its error."""
+        try:
+            yield
+        except (LakewardError, Draining, Interrupted):
+            raise
+        except Exception as error:
+            batch = self._failed_offsets(batch_id, error)
+            text = f"{jvm_errors.of_error(error)}\n{error}"
+            if batch is None:
+                raise
+            for source in self.flow.sources:
+                start, end = batch.start[source.name], batch.end[source.name]
+                if found := source.failed_to_read(self.stream, text, start, end):
+                    raise found from error
+            raise
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the thread that runs the batch, as soon as Python runs there again."""

@@ -10,6 +10,8 @@ from typing import Final, Literal
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_./@:,+=%-]+")
 _EXPANDED: Final = re.compile(r'["$`\\!\n]')
 """What a shell reads inside double quotes."""
+_LIKE_AN_OPTION: Final = re.compile(r"(-[^.`]*)(\..+)", re.DOTALL)
+"""A table whose namespace begins with a hyphen."""
 
 
 def span(length: timedelta | float | None) -> str:
@@ -41,7 +43,12 @@ def whole_number(text: str | None) -> int | None:
 
 
 def word(text: str) -> str:
-    """One word of a command line, quoted where a shell would read it otherwise: `nyc.flights`, `"nyc.my table"`."""
+    """One word of a command line, quoted where a shell would read it otherwise: `nyc.flights`, `"nyc.my table"`.
+
+    A table's name that a command would take for an option begins with a backtick instead: ``'`-eu`.orders'``.
+    """
+    if option := _LIKE_AN_OPTION.fullmatch(text):
+        text = f"`{option[1]}`{option[2]}"
     if _PLAIN_WORD.fullmatch(text):
         return text
     return shlex.quote(text) if _EXPANDED.search(text) else f'"{text}"'

@@ -17,11 +17,12 @@ from sqlalchemy.exc import OperationalError
 
 from lakeward.connectors.delta import location
 from lakeward.connectors.delta.folder import Folder
+from lakeward.connectors.iceberg import paths_only as paths
 from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.platform.boundary import worded
-from lakeward.platform.errors import SpecError, Unhealthy
+from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project, Runtime, absent
 from lakeward.platform.text import whole_number
 from lakeward.registry.engine import connect
@@ -32,7 +33,6 @@ from lakeward.spec.read.loader import Loaded, load_project
 from lakeward.spec.sql.catalogs import further_of, lake_of
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.tables.facts import Thresholds
-from lakeward.tables.observe import paths_only as paths
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -191,7 +191,7 @@ class MaintenanceContext:
         """
         from pyiceberg.exceptions import NoSuchTableError
 
-        read = paths.load if paths_only else self._read
+        read = paths.load if paths_only else paths.readable
 
         try:
             with self._reaching():
@@ -211,25 +211,6 @@ class MaintenanceContext:
                 why=f"Tables of the lake: {known}.",
                 next="lakeward tables health",
                 code="LW-4002",
-            ) from None
-
-    @staticmethod
-    def _read(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
-        try:
-            return catalog.load_table(identifier)
-        except paths.invalid():
-            pointer = paths.pointer_of(catalog, identifier)
-            found = {} if pointer is None else paths.foreign_types(pointer, catalog)
-            if not found:
-                raise
-            column, kind = min(found.items())
-            name = dotted(identifier)
-            raise Unhealthy(
-                f"Table {name} is not maintained by Lakeward",
-                why=f"PyIceberg cannot read tables with the type of its column {column}: {kind}. The table is as it "
-                "was, and no file that it names is deleted",
-                next="maintain it with the engine that writes it; other tables go on",
-                code="LW-3531",
             ) from None
 
     @contextmanager

@@ -12,6 +12,8 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
+from lakeward.connectors.iceberg import rename
+from lakeward.connectors.iceberg.properties import unreadable
 from lakeward.platform.errors import Internal, LakewardError, expect_type
 from lakeward.registry import events, maintenance
 from lakeward.registry.maintenance import Figures
@@ -127,7 +129,8 @@ class Work:
             if name == "expire" and there.problems:
                 self._refuse(there.problems)
             return
-        by_commit = name == "expire" and not isinstance(there.seen.loaded, State)  # without an engine
+        mended = name == "metadata" and bool(unreadable(there.facts.properties))
+        by_commit = (name == "expire" or mended) and not isinstance(there.seen.loaded, State)  # without an engine
         spark = None if by_commit else connected()
         before = _figures(there.facts) | _promise(action)
         checked = on_main(there.facts) if name == "expire" else {}
@@ -140,7 +143,10 @@ class Work:
             )  # fmt: skip
         log.info("Maintenance started", table=self.table, action=name, why=action.why)
         failpoints.hit("maintain-begun")
-        ran = self._expire(there, action, checked) if spark is None else self._on_server(spark, there, action)
+        if spark is not None:
+            ran = self._on_server(spark, there, action)
+        else:
+            ran = self._mend(there, action) if mended else self._expire(there, action, checked)
         run, duration, cpu = ran.run, ran.duration_s, ran.cpu_s
         failpoints.hit("maintain-ran")
         try:
@@ -204,6 +210,16 @@ class Work:
         run = work.run()
         duration, cpu = round(monotonic() - begun, 3), round(process_time() - used, 3)
         return _Ran(run, duration, cpu, work.words, work.figures, went=frozenset(work.went))
+
+    def _mend(self, there: TableObservation, action: Action) -> _Ran:
+        """Set properties that Iceberg cannot read. Iceberg's own commit would read them first, and fail."""
+        begun, used, run = monotonic(), process_time(), Run()
+        before = {name: there.facts.properties.get(name) for name in action.properties}
+        try:
+            rename.amend(self.site.catalog, self.table, lambda _: action.properties, before)
+        except LakewardError as error:
+            run.error = f"{error.what}: {error.why}"
+        return _Ran(run, round(monotonic() - begun, 3), round(process_time() - used, 3))
 
     def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
         """The running streams that a rewrite would conflict with: their batches change rows of existing files."""

@@ -309,6 +309,35 @@ def test_avro_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: F
     assert sorted(row["n"] for row in lab.rows()) == [1, 3, 5, 6], "a right file in its place lands"
 
 
+def test_values_that_the_reader_cannot_read_block_with_the_file_and_their_place(lab: Any, folder: Folder) -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
+    fields = [{"name": "n", "type": "long"}, {"name": "price", "type": price}]
+    kind = {"type": "record", "name": "r", "fields": fields}
+    plain = {**kind, "fields": [fields[0], {"name": "price", "type": "bytes"}]}
+    document = spec(lab, folder, "avro", files={"columns": "n BIGINT, price DECIMAL(6,2)"})
+
+    def written(schema: dict[str, Any], *prices: bytes) -> bytes:
+        import fastavro
+
+        made = io.BytesIO()
+        rows = [{"n": n, "price": each} for n, each in enumerate(prices)]
+        fastavro.writer(made, schema, rows, sync_marker=b"0123456789abcdef")
+        return made.getvalue()
+
+    def file(*prices: bytes) -> bytes:
+        return written(kind) + written(plain, *prices)[len(written(plain)) :]
+
+    folder.put("a.avro", file(b"\x01", b"\x7f\xff\xff\xff"))
+    error = lab.fail(document)
+    assert isinstance(error, Blocked), error
+    assert (error.reason, error.code) == ("file-unfit", "LW-3490")
+    assert "a.avro: record 2: price: 2147483647 has more digits than decimal(6,2); Spark says " in error.why
+    folder.put("a.avro", file(b"\x01", b"\x02"))
+    lab.started.clear()
+    lab.run(document, 2)
+    assert sorted((row["n"], str(row["price"])) for row in lab.rows()) == [(0, "0.01"), (1, "0.02")]
+
+
 def test_an_older_copy_of_the_checkpoint_is_refused_also_with_other_caps(lab: Any, folder: Folder) -> None:
     for number in range(4):
         folder.put(f"{number}.json", records(number))

@@ -30,6 +30,20 @@ def test_small_files_become_few_and_every_row_stays(site, make_table):
     assert compact["cpu_s"] is not None and compact["cpu_s"] > 0
 
 
+def test_a_property_that_no_commit_can_read_is_set_right_without_a_commit_of_iceberg(site, make_table):
+    table = make_table()
+    table.append(times=6)
+    rows = table.rows()
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('commit.retry.num-retries' = 'x')")
+    with pytest.raises(Exception, match="For input string"):
+        table.sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('commit.retry.num-retries')")
+    done = maintain_table(site, table.name, ORDER)
+    assert [(each["action"], each["result"]) for each in done["actions"]] == [("metadata", "done")], done
+    assert site.load(table.name).properties["commit.retry.num-retries"] == "4"
+    compact = maintain_table(site, table.name, ["compact"])["actions"][0]
+    assert (compact["result"], compact["verified"], table.rows()) == ("done", True, rows)
+
+
 def test_a_maintained_table_is_left_alone(site, make_table):
     table = make_table()
     table.append(times=6)

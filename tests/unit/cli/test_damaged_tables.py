@@ -86,3 +86,19 @@ def test_a_damaged_table_does_not_stop_the_lint_of_all_suites(site: Any, landed:
     no_metadata(landed({0: 1}, rows=[(0, 0)]).refresh())
     done = site.lakeward("quality", "lint", "-o", "json")
     assert (done.code, done.json["ok"]) == (0, True), "the specs say the columns"
+
+
+def test_a_column_of_a_type_that_pyiceberg_lacks_is_named(site: Any, landed: Callable[..., Any]) -> None:
+    file = local(landed({0: 1}, rows=[(0, 0)]).refresh().metadata_location)
+    document = json.loads(file.read_text())
+    document["schemas"][-1]["fields"].append({"id": 99, "name": "payload", "required": False, "type": "variant"})
+    file.write_text(json.dumps(document))
+    for words in (
+        ("tables", "restore", "nyc.flights", "--to", "1", "--dry-run"),
+        ("tables", "erase", "nyc.flights", "--where", "n = 1", "--dry-run"),
+        ("quality", "profile", "nyc.flights", "--dry-run"),
+        *COMMANDS,
+    ):
+        done = site.lakeward(*words)
+        assert done.code == 3, (words, done.err)
+        assert "column payload: variant" in done.err and "LW-3531" in done.err, (words, done.err)

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
 from lakeward.engine.assignment import Assignment, DesiredState
-from lakeward.platform.errors import Awaited, Blocked, DependencyDown, SpecError
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, Poison, SpecError
 from lakeward.platform.failures import FailureClass
 from lakeward.registry import drivers, events, observations, restarts, streams
 
@@ -129,6 +129,20 @@ def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
     with connect() as connection:
         error = observations.latest(connection)[wanted.stream].error
     assert (error["class"], error["batch_id"], error["offsets"]["source"]["end"]) == ("poison", 5, "30")
+
+
+@pytest.mark.parametrize("step", ["", "correct it in python/, then: lakeward deploy"])
+def test_what_helps_against_a_known_cause_is_said_instead_of_the_transform(
+    failures: Failures, wanted: Assignment, connect: Any, step: str
+) -> None:
+    error = Poison("A record has a time that Spark cannot read", why="t/0 offset 4", next=step, code="LW-3491")
+    for _ in range(3):
+        failures.handle(wanted, Failure(error, batch_id=5, offsets={"source": {"start": "1", "end": "2"}}), NOW)
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert "why:  t/0 offset 4" in blocked["why"]
+    skip = f"skip its records: lakeward streams skip-batch {wanted.stream} --batch 5"
+    assert blocked["next"].startswith(f"{step}; or {skip}" if step else skip)
 
 
 @pytest.mark.parametrize("batch", [None, 0])

@@ -195,11 +195,12 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
     """
     from pyiceberg.exceptions import NoSuchTableError
 
+    from lakeward.connectors.iceberg import paths_only
     from lakeward.connectors.iceberg.audit import scan
 
     for _ in range(_ATTEMPTS):
         try:
-            table = catalog.load_table(name_parts(spec.sink.label))
+            table = paths_only.readable(catalog, name_parts(spec.sink.label))
         except NoSuchTableError:
             raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
         newest = of(table.properties, str(spec.id), spec.sink.label)
@@ -220,13 +221,14 @@ def _quarantined(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Sc
     erased from it."""
     from pyiceberg.exceptions import NoSuchTableError
 
+    from lakeward.connectors.iceberg import paths_only
     from lakeward.connectors.iceberg.audit import pending_quarantine
 
     if spec.quarantine is None:
         return None, 0
     name = str(spec.quarantine.table)
     try:
-        table = catalog.load_table(name_parts(name))
+        table = paths_only.readable(catalog, name_parts(name))
     except NoSuchTableError:
         return None, 0
     return pending_quarantine(table, newest.done), erased.of(table.properties, str(spec.id), name)

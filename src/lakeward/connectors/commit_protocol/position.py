@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -135,22 +136,55 @@ def key(stream: str) -> str:
     return f"{_PREFIX}{stream}{_SUFFIX}"
 
 
-def parse(text: str, stream: str, table: str) -> Position:
+class KeptIn(Enum):
+    """Where a sink keeps a position, and how a person puts one back that another program wrote.
+
+    Values: the place, and the next step.
+    """
+
+    PROPERTY = (
+        "property {key}",
+        "set the property to its value in an earlier metadata file of the table; then: lakeward streams audit {stream}",
+    )
+    DELTA_LOG = (
+        "the domain metadata {key} of the Delta log",
+        "restore the table and its _delta_log from a backup, then: lakeward streams start {stream}; or give the "
+        "stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+    )
+    ROW = (
+        "the row of the stream in the table of positions",
+        "set its column position to the value of a backup; then: lakeward streams audit {stream}",
+    )
+    FILE = (
+        "the file with the position in the folder of the newest batch",
+        "restore the file from a backup; then: lakeward streams start {stream}",
+    )
+
+    @classmethod
+    def of_format(cls, name: str) -> KeptIn:
+        """That of a table's format, `iceberg` or `delta`."""
+        return cls.DELTA_LOG if name == "delta" else cls.PROPERTY
+
+
+def parse(text: str, stream: str, table: str, kept: KeptIn = KeptIn.PROPERTY) -> Position:
     """Parse a position.
 
+    Args:
+        kept: where the text was read, for the message.
+
     Raises:
-        Blocked: the text is not a position (`position-unreadable`): another program wrote this property.
+        Blocked: the text is not a position (`position-unreadable`): another program wrote it.
     """
     try:
         return Position.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole text"
+        place, step = (each.format(key=key(stream), stream=stream) for each in kept.value)
         raise Blocked(
             f"The position of stream {stream} in {table} cannot be read",
-            why=f"property {key(stream)}: {where}: {first['msg']}",
-            next="set the property to its value in an earlier metadata file of the table; "
-            f"then: lakeward streams audit {stream}",
+            why=f"{place}: {where}: {first['msg']}",
+            next=step,
             reason="position-unreadable",
             code="LW-3018",
         ) from None

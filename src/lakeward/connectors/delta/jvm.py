@@ -82,7 +82,7 @@ def others_of(snapshot: Any, folder: Folder, stream: str, table: str) -> dict[st
     """The positions of the other streams that land in a table."""
     domains = _domains(snapshot, folder)
     return {
-        name: position.parse(domains[position.key(name)], name, table)
+        name: position.parse(domains[position.key(name)], name, table, position.KeptIn.DELTA_LOG)
         for name in position.streams_of(domains)
         if name != stream
     }

@@ -149,7 +149,7 @@ def state_at(folder: Folder, version: int, raw: str | None, supported: bool, str
         supported: whether the table has the feature `domainMetadata`.
     """
     name = position.key(stream)
-    parsed = position.parse(raw, stream, table) if raw is not None else None
+    parsed = position.parse(raw, stream, table, position.KeptIn.DELTA_LOG) if raw is not None else None
     at = parsed.snapshot if parsed is not None else None
     ancestry_ = log.walk(folder, version, at)
     published = log.commit(folder, at) if at is not None else None

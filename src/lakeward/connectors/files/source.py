@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.commit_protocol.position import NO_DATA
@@ -14,12 +16,12 @@ from lakeward.connectors.decode import text
 from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.files import headers, mirror, reader
+from lakeward.connectors.files import headers, mirror, reader, unread
 from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Reader, StreamSource
-from lakeward.platform.errors import Blocked, DependencyDown, Internal, SpecError, expect
+from lakeward.platform.errors import Blocked, DependencyDown, Internal, LakewardError, SpecError, expect
 from lakeward.spec.model.file_paths import folder_of, local, on_s3
 from lakeward.spec.model.sources import FilesSource
 
@@ -157,6 +159,25 @@ class FilesStreamSource(StreamSource):
                     reason="file-unfit",
                     code="LW-3059",
                 )
+
+    def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
+        found = unread.file_of(text)
+        if found is None:
+            return None
+        path, words = found
+        place = unquote(path)
+        fault = None
+        if self.files.format == "avro":
+            with suppress(OSError), self.access.open(place) as file:
+                fault = unread.avro_fault(file)
+        return Blocked(
+            f"A file of stream {stream} has values that cannot be read",
+            why=f"{path}: {f'{fault}; ' if fault else ''}Spark says {words}",
+            next="replace it with a correct file of the same name (an empty file gives up its rows), "
+            f"then: lakeward streams start {stream}",
+            reason="file-unfit",
+            code="LW-3490",
+        )
 
     def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
         taken = {file.path for file in self._opened().between(start, end)} if end != start else set()

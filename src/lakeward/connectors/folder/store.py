@@ -67,7 +67,7 @@ def newest(path: Path, stream: str) -> Position | None:
             reason="diverged",
             code="LW-3061",
         )
-    return position.parse(rest, stream, str(path))
+    return position.parse(rest, stream, str(path), position.KeptIn.FILE)
 
 
 def prepare(path: Path, stream: str) -> None:

@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import properties
 from lakeward.connectors.iceberg.qualified import procedure
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import argument, call_name
@@ -27,6 +28,7 @@ class TableState:
         position: `raw`, parsed.
         ancestry: the walk from main's head to the position's snapshot.
         newest_seq: the newest seq of the stream on main, for messages; None if unknown.
+        unreadable: what is wrong with properties that Iceberg cannot read; empty if nothing is.
     """
 
     stream: str
@@ -36,6 +38,7 @@ class TableState:
     position: Position | None
     ancestry: Ancestry
     newest_seq: int | None = None
+    unreadable: str = ""
 
 
 def check_table(state: TableState, catalog: str) -> BlockReason | None:
@@ -64,6 +67,14 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
             f"{word(f'{procedure(_ROLL_BACK, table, catalog)}({argument(table)}, {stray.parent})')}   "
             f"removes the batch; then: lakeward streams start {stream}",
             code="LW-3068",
+        )
+    if state.unreadable:
+        return BlockReason(
+            "property-unreadable",
+            f"Iceberg cannot read a property of {table}, so no commit is possible",
+            state.unreadable,
+            f"{properties.mended_by(table)}; then: lakeward streams start {stream}",
+            code="LW-3489",
         )
     if not state.staging:
         return BlockReason(

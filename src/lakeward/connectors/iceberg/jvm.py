@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import properties as parsed_properties
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.platform.errors import Blocked, DependencyDown
@@ -110,7 +111,15 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
         position=parsed,
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
+        unreadable=_unreadable(properties),
     )
+
+
+def _unreadable(properties: Any) -> str:
+    """What is wrong with properties that Iceberg cannot read."""
+    text = str(properties.toString())  # one call: each value alone would be a call for each name
+    there = {name: str(properties.get(name)) for name in parsed_properties.NAMES if f"{name}=" in text}
+    return parsed_properties.words(there, parsed_properties.unreadable(there))
 
 
 def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:

@@ -28,7 +28,7 @@ from lakeward.connectors.commit_protocol.position_store import (
     moved_meanwhile,
     seq_falls,
 )
-from lakeward.connectors.iceberg import audit, fence
+from lakeward.connectors.iceberg import audit, fence, paths_only
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.fence import EmptySnapshot
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
@@ -81,7 +81,7 @@ class IcebergPositionStore(PositionStore):
             DependencyDown: the catalog does not answer.
         """
         with answering():
-            return self.catalog.load_table(name_parts(self.name))
+            return paths_only.readable(self.catalog, name_parts(self.name))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import properties
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.platform.text import whole_number
 from lakeward.spec.sql.names import dotted
@@ -52,6 +53,7 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
         position=parsed,
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
+        unreadable=properties.words(metadata.properties, properties.unreadable(metadata.properties)),
     )
 
 

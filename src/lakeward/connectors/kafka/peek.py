@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,7 @@ class Peeked:
     Attributes:
         size: the size of the value in bytes; None for a tombstone.
         value: the start of the value as text.
+        millis: the time it was written, as Kafka has it; -1 is none.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class Peeked:
     written_at: datetime
     size: int | None
     value: str
+    millis: int
 
     @property
     def text(self) -> str:
@@ -47,10 +49,14 @@ def records(
     most: int = 5,
     timeout_s: float = 10.0,
     isolation: Isolation = "read_committed",
+    written: Callable[[int], bool] = lambda millis: True,
 ) -> list[Peeked]:
     """The first records from `start` (inclusive) to `end` (exclusive) of each partition, `most` in all.
 
     Records that the broker does not return in time are missing.
+
+    Args:
+        written: whether a record that was written at this time, in milliseconds, is looked for.
     """
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -79,7 +85,7 @@ def records(
                         done.add((topic, part))
                     continue
                 key, read = (topic, part), peeked[topic, part]
-                if offset < ranges[key][1] and len(read) < per_partition:
+                if offset < ranges[key][1] and len(read) < per_partition and written(message.timestamp()[1]):
                     read.append(_peeked(topic, part, offset, message.timestamp()[1], message.value()))
                 if offset >= ranges[key][1] - 1 or len(read) >= per_partition:
                     done.add(key)
@@ -93,4 +99,4 @@ def _peeked(topic: str, part: int, offset: int, millis: int, value: bytes | None
     text = "" if value is None else mask(value.decode(errors="backslashreplace"))
     shown = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     size = None if value is None else len(value)
-    return Peeked(topic, part, offset, instant(millis), size, shown)
+    return Peeked(topic, part, offset, instant(millis), size, shown, millis)

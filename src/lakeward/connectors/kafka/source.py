@@ -6,15 +6,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.kafka import broker, continuity, position, reader
+from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.kafka import broker, continuity, peek, position, reader
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.record_source import RecordSource
 from lakeward.connectors.source import VALUE, LagProbe
-from lakeward.platform.errors import expect
+from lakeward.platform.errors import LakewardError, Poison, expect
 from lakeward.spec.model.sources import KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_OVERFLOW = "java.lang.ArithmeticException: long overflow"
+_LARGEST_MS = (2**63 - 1) // 1000
+"""Spark keeps a record's time in microseconds."""
+_LOOK_S = 60.0
 
 
 @dataclass
@@ -59,6 +66,25 @@ class KafkaStreamSource(RecordSource):
     def gauge(self, at: str) -> LagProbe:
         topics = tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at))
         return LagProbe(self.cluster, topics, self.kafka.isolation_level, self.kafka.mirror_offsets is not False)
+
+    def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
+        if _OVERFLOW not in text or end == NO_DATA:
+            return None
+        first, last = position.parse(start), position.parse(end)
+        begins = {topic: {part: first.get(topic, {}).get(part, 0) for part in parts} for topic, parts in last.items()}
+        found = peek.records(
+            self.cluster, begins, last, 1, _LOOK_S, self.kafka.isolation_level, lambda millis: millis > _LARGEST_MS
+        )
+        if not found:
+            return None
+        record = found[0]
+        return Poison(
+            f"A record of stream {stream} has a time that Spark cannot read",
+            why=f"{record.topic}/{record.partition} offset {record.offset} was written at {record.millis} ms since "
+            f"1970, and Spark takes at most {_LARGEST_MS}; its producer has to give milliseconds, "
+            "which message.timestamp.after.max.ms of the topic lets the broker demand",
+            code="LW-3491",
+        )
 
     def most(self, start: str, end: str) -> int | None:
         return position.span(start, end)

@@ -84,7 +84,7 @@ def read(link: connection, stream: str, table: Name) -> TableState:
         unlogged=unlogged,
         columns={} if oid is None else columns(link, oid),
         raw=raw,
-        position=None if raw is None else position.parse(raw, stream, table.text),
+        position=None if raw is None else position.parse(raw, stream, table.text, position.KeptIn.ROW),
         position_oid=position_oid,
         renamed_to=Name(*names[0]) if names else None,
     )
@@ -105,7 +105,7 @@ def others(link: connection, stream: str, table: Name) -> dict[str, Position]:
         f"SELECT stream, position FROM {table.positions.quoted} WHERE stream <> %s AND table_name = %s",  # noqa: S608  # all quoted
         (stream, table.table),
     )
-    return {name: position.parse(text, name, table.text) for name, text in rows}
+    return {name: position.parse(text, name, table.text, position.KeptIn.ROW) for name, text in rows}
 
 
 def columns(link: connection, oid: int) -> dict[str, Column]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.iceberg import properties, quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import iceberg_table
@@ -199,6 +199,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         return None
     if isinstance(match, QuarantinedRows) and quarantine.STREAM not in table.schema().column_names:
         return None  # another table has the name now
+    properties.check(name, table.properties, "erase rows of")
     why = files.obstacle(table) or shared(context, table)
     files_held = set() if why else files.held(table, match)
     why = why or files.unwritable(table, files_held)

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
-from lakeward.connectors.iceberg import pyiceberg_table, rename
+from lakeward.connectors.iceberg import paths_only, pyiceberg_table, rename
 from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.operations import reset_target as target
@@ -229,7 +229,7 @@ def loaded(lake: Catalog, stream: str, table: str) -> Table:
         Refused: the table does not exist.
     """
     try:
-        return lake.load_table(name_parts(table))
+        return paths_only.readable(lake, name_parts(table))
     except NoSuchTableError:
         raise refused(
             stream,

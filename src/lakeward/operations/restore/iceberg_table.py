@@ -10,7 +10,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
-from lakeward.connectors.iceberg import rename, rollback
+from lakeward.connectors.iceberg import paths_only, rename, rollback
+from lakeward.connectors.iceberg import properties as parsed
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
@@ -41,7 +42,7 @@ def find(context: Context, name: str) -> Table | None:
     try:
         return worded(
             f"table {name}",
-            lambda: catalog.load_table(name_parts(name)),
+            lambda: paths_only.readable(catalog, name_parts(name)),
             through=(NoSuchTableError, NotAName),
             next=UNREADABLE,
         )
@@ -115,7 +116,12 @@ class IcebergTable:
         return found.summary.additional_properties if found is not None and found.summary is not None else {}
 
     def check(self, to: int) -> None:
-        """Every snapshot of main has its files until it expires."""
+        """Every snapshot of main has its files until it expires.
+
+        Raises:
+            Refused: no commit to the table is possible.
+        """
+        parsed.check(self.name, self.table.properties, "restore")
 
     def moved(self, to: int) -> dict[str, int]:
         return {"snapshot": to, "snapshot_seq": self._links[to].seq}

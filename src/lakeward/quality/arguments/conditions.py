@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from sqlglot import exp
@@ -25,6 +26,11 @@ _UNITS = frozenset(
 _OF_GX = ("great_expectations", "great_expectations__experimental__")
 _COLUMN = re.compile(r"\s*col\(\s*\"")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_VARIES = re.compile(
+    r"(?<![\w.`])(?:rand|randn|random|uniform|uuid|shuffle|monotonically_increasing_id|java_method|reflect)\s*\(", re.I
+)
+"""Functions of Spark that it refuses in an aggregate, which every check is."""
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _SEVERAL = "write the whole condition as SQL: condition_parser: spark, row_condition: \"country = 'XX' AND id > 100\""
 _NULL = "a comparison with null is true for no row; write IS NULL or IS NOT NULL"
 
@@ -131,7 +137,18 @@ def sql_faults(at: Path_, text: str, columns: Columns | None) -> Iterator[Fault]
     if not parsed.find(exp.Query) and (several := not_of_one_row(parsed)):
         yield Fault(at, f"a condition is about one row; {several} is not allowed", text)
         return
+    varying = next((each.group() for each in _VARIES.finditer(_LITERAL.sub("''", text))), None)
+    if varying is not None:
+        called = varying.rstrip("( ").lower()
+        yield Fault(at, f"{called}() gives another value each time it is computed: no row is judged twice alike", text)
+        return
     yield from comparison_faults(at, parsed, columns, text)
+    alone = parsed.unnest()
+    if columns is not None and isinstance(alone, exp.Column):
+        with suppress(Unresolved):
+            known = columns.resolve(_name(alone))
+            if known.kind != "BOOLEAN":
+                yield Fault(at, f"a condition is true or false; column {known.plain} is {known.kind}", text)
     if columns is None or parsed.find(exp.Query, exp.Lambda):
         return
     for column in parsed.find_all(exp.Column):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ _NULL = "null is no member of a set: a comparison with it is neither true nor fa
 _NOT_NULL = "expect_column_values_to_not_be_null"
 
 
+_EVERY = "is no bound: every number lies within it; leave it out"
+_INFINITE = re.compile(r"\s*[-+]?\.?inf(?:inity)?\s*", re.IGNORECASE)
 _TEXTS = ("STRING", "BINARY")
 _NO_BOUND = (
     "bounds of Great Expectations are numbers, days or times; for other text write a set, a pattern, or a query "
@@ -93,6 +96,8 @@ def settle(kind: str, kwargs: Mapping[str, Any], columns: Columns | None) -> Set
         _bounds(kind, made, column)
     elif kind == _QUANTILES:
         _quantiles(made, column)
+    elif column is not None:
+        made.faults += _infinite(kwargs)
     elif kind == _PAIRS:
         _pairs(made, names.get("column_A"), names.get("column_B"))
     elif isinstance(query := kwargs.get("unexpected_rows_query"), str):
@@ -194,6 +199,13 @@ def _bounds(kind: str, made: Settled, column: Resolved | None) -> None:
         made.faults.append(Fault(("min_value",), f"min_value is more than max_value ({high}): no value can pass", low))
 
 
+def _infinite(kwargs: Mapping[str, Any]) -> Iterator[Fault]:
+    """Bounds of a statistic that are infinite: Great Expectations takes none, and says so without the word."""
+    for key in ("min_value", "max_value"):
+        if _INFINITE.fullmatch(str(kwargs.get(key))):
+            yield Fault((key,), f"{kwargs[key]} {_EVERY}", kwargs[key])
+
+
 def _quantiles(made: Settled, column: Resolved | None) -> None:
     ranges = made.kwargs.get("quantile_ranges")
     quantiles = ranges.get("quantiles") if isinstance(ranges, dict) else None
@@ -232,7 +244,11 @@ def _fit(made: Settled, path: Path_, value: Any, column: Resolved | None, *, bou
     if column is None:
         return value
     try:
-        return literal(value, column.kind, bound=bound)
+        fit = literal(value, column.kind, bound=bound)
+        # A FLOAT has no value beyond its range either, but the number is one.
+        if bound and isinstance(fit, float) and math.isinf(fit) and math.isinf(float(str(value).lstrip(" +-."))):
+            raise Unfit(f"{value} {_EVERY}")
+        return fit
     except Unfit as error:
         made.faults.append(Fault(path, f"column {column.plain} is {column.kind}: {error}", value))
         return value

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg import paths_only
 from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Runtime
@@ -60,12 +61,13 @@ def load(lake: Catalog, table: str) -> Table:
     Raises:
         NoTable: the table does not exist.
         DependencyDown: the catalog does not answer.
+        Unhealthy: a column has a type that PyIceberg cannot read.
     """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         with _answering():
-            return lake.load_table(name_parts(table))
+            return paths_only.readable(lake, name_parts(table))
     except NoSuchTableError:
         raise no_table(table) from None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OF_THE_TABLE = frozenset({
     "rolled-back", "table-replaced", "table-renamed", "table-missing", "no-position", "position-unreadable", "unstaged",
-    "wap-off", "no-domains", "commit-overwritten", "unlogged",
+    "wap-off", "no-domains", "commit-overwritten", "unlogged", "property-unreadable",
 })  # fmt: skip
 """Reasons of a block that the table itself can answer again."""
 _MOVES = {"streams recover": "recover", "streams skip-batch": "skip a batch of", "streams reset": "reset"}

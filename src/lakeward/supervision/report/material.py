@@ -161,8 +161,8 @@ class Material:
 
 KEPT = PUT_BACK | {"table-renamed"}
 """Reasons of the table after which the rows are still in a table that can be found, or the position can be put back."""
-SETTINGS = frozenset({"wap-off", "no-domains", "unlogged"})
-"""Reasons of a table that lacks a setting."""
+SETTINGS = frozenset({"wap-off", "no-domains", "unlogged", "property-unreadable"})
+"""Reasons of a table that lacks a setting, or has one that cannot be read."""
 _MOST_SPECS = 4096
 _specs: dict[str, tuple[dict[str, Any], StreamSpec | None]] = {}
 """Stream -> the spec as it is stored, and as it was read."""

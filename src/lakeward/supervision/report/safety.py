@@ -107,8 +107,8 @@ _BLOCKED = {
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "unlogged", "file-unfit", "log-missing",
-    "source-rewritten", "state-unfit",
+    "foreign-checkpoint", "wap-off", "property-unreadable", "no-domains", "mode-changed", "unlogged", "file-unfit",
+    "log-missing", "source-rewritten", "state-unfit",
 )  # fmt: skip
 
 

@@ -24,11 +24,11 @@ import structlog
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.delta.delta_log import LOG, DeltaLog
 from lakeward.connectors.delta.folder import Folder
+from lakeward.connectors.iceberg import paths_only
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.locations import canonical, nested, real, relative
-from lakeward.tables.observe import paths_only
 from lakeward.tables.observe.named import paths_in_log, paths_of, statistics_of
 
 if TYPE_CHECKING:

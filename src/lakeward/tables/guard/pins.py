@@ -102,7 +102,9 @@ def _positions(facts: TableFacts) -> dict[str, position.Position]:
     found = {}
     for stream in facts.streams:
         try:
-            found[stream] = position.parse(facts.properties[position.key(stream)], stream, facts.table)
+            found[stream] = position.parse(
+                facts.properties[position.key(stream)], stream, facts.table, position.KeptIn.of_format(facts.format)
+            )
         except Blocked:
             continue  # guard.positions refuses the expiry because of it
     return found

@@ -56,7 +56,9 @@ def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
     problems = []
     for stream in facts.streams:
         try:
-            held = position.parse(facts.properties[position.key(stream)], stream, facts.table)
+            held = position.parse(
+                facts.properties[position.key(stream)], stream, facts.table, position.KeptIn.of_format(facts.format)
+            )
         except Blocked as error:
             problems.append(OffMain(stream, error.reason, error.what, error.why, error.next))
             continue
@@ -78,7 +80,9 @@ def on_main(facts: TableFacts) -> dict[str, int]:
     """Stream -> the snapshot of its position: what an expiry records as checked."""
     found = {}
     for stream in facts.streams:
-        held = position.parse(facts.properties[position.key(stream)], stream, facts.table)
+        held = position.parse(
+            facts.properties[position.key(stream)], stream, facts.table, position.KeptIn.of_format(facts.format)
+        )
         if held.snapshot is not None:
             found[stream] = held.snapshot
     return found

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import count
 from lakeward.spec.model.policy import Manifests, Metadata
 from lakeward.tables.facts import TableFacts, gc_disabled
@@ -30,8 +31,11 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     """The repair of an Iceberg table's properties: those that bound the number of metadata files, and those for commit
     retries of its streams.
 
-    Only properties that are not set are set: an existing value is a decision.
+    Only properties that are not set are set: an existing value is a decision. One that Iceberg cannot read is none: no
+    commit to the table succeeds. It is set to Iceberg's default, alone and first, whatever the policy says.
     """
+    if wrong := properties.unreadable(facts.properties):
+        return Action("metadata", properties.words(facts.properties, wrong), properties=wrong)
     if not policy.enabled:
         return NotPlanned("metadata", "switched off by policy")
     found = _files(facts, policy)
@@ -53,8 +57,6 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     if there is not None:
         return NotPlanned("metadata", f"{files} and growing, but {DELETE} is set to {there}")
     own = facts.properties.get(VERSIONS_MAX)
-    if own is not None and not own.isdecimal():
-        return NotPlanned("metadata", f"{files} and growing, but {VERSIONS_MAX} = {own} is not a number")
     # From a log at its limit, files are removed and remain on disk.
     limit = min(policy.previous_versions, _NAMED) if own is None else max(int(own), 1)
     if facts.metadata_files - 1 < limit:

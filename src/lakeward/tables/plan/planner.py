@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import minute
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
@@ -46,7 +47,7 @@ def plan(
     """
     found: list[Action | NotPlanned] = []
     for name in (each for each in ORDER if each in selected):
-        stop = _stopped(name, policy, needs, history, now)
+        stop = _stopped(name, facts, policy, needs, history, now)
         if stop is not None:
             found.append(stop)
         elif name == "compact":
@@ -93,11 +94,17 @@ def _timed(action: Action, history: History) -> Action:
     return replace(action, expected_s=pace(action.action, history.paces).seconds(amount))
 
 
-def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: datetime) -> NotPlanned | None:
+def _stopped(
+    name: str, facts: TableFacts, policy: Policy, needs: Needs, history: History, now: datetime
+) -> NotPlanned | None:
     if needs.forbidden:
         return NotPlanned(name, needs.forbidden, refused=True)
     if needs.hold_until is not None and needs.hold_until > now:
         return NotPlanned(name, f"held by a person until {minute(needs.hold_until)}", needs.hold_until)
+    if facts.format == "iceberg" and (wrong := properties.unreadable(facts.properties)):
+        # Every commit fails until the property is set right, also for those whose failures it waits for.
+        said = f"{properties.words(facts.properties, wrong)}: action metadata sets it to Iceberg's default first"
+        return None if name == "metadata" else NotPlanned(name, said, refused=True)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()
     idle, seen = history.idle.get(name, (0, now))

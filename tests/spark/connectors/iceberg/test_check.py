@@ -156,6 +156,18 @@ def test_staging_switched_off_is_refused(rig: Any) -> None:
     assert rig.values() == rig.expected()
 
 
+def test_a_property_that_iceberg_cannot_read_is_named(rig: Any) -> None:
+    """Spark takes any value, and fails at each commit from then on, also at one that would remove the property."""
+    rig.produce(4)
+    rig.run()
+    rig.sql("ALTER TABLE {t} SET TBLPROPERTIES ('commit.retry.min-wait-ms'='200ms')")
+    rig.produce(4)
+
+    blocked = _blocked(rig, "property-unreadable")
+    assert "commit.retry.min-wait-ms is '200ms', which is no whole number" in blocked.why
+    assert f"lakeward tables maintain {rig.table} --actions metadata" in blocked.next
+
+
 def test_staging_switched_off_between_check_and_write_names_the_snapshot(rig: Any) -> None:
     rig.produce(4)
     rig.run()

@@ -106,6 +106,23 @@ def test_it_shows_what_lands_again_and_waits_for_a_yes(site: Any, table: Any) ->
     assert f"is at snapshot {to} already" in answer.json["detail"]
 
 
+def test_a_property_that_no_commit_can_read_is_named_before_anything_stops(site: Any, table: Any) -> None:
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    odd = SetPropertiesUpdate(updates={"commit.retry.num-retries": "x"})
+    table.catalog.commit_table(table, (), (odd,))
+    for words in (
+        (*_WORDS, first(table), "--dry-run"),
+        ("streams", "reset", "flights", "--to", "latest", "--dry-run"),
+        ("tables", "erase", "nyc.flights", "--where", "_kafka_offset = 1", "--dry-run"),
+    ):
+        answer = site.lakeward(*words)
+        assert answer.code == 4, answer
+        assert "commit.retry.num-retries is 'x', which is no whole number" in answer.err
+        assert "lakeward tables maintain nyc.flights --actions metadata" in answer.err
+        assert "Traceback" not in answer.err
+
+
 def test_what_cannot_be_taken_back_is_refused_with_the_reason(site: Any, table: Any) -> None:
     to = first(table)
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.batch import Counted
-from lakeward.connectors.commit_protocol.position import Position, Totals
+from lakeward.connectors.commit_protocol.position import KeptIn, Position, Totals
 from lakeward.platform.errors import Blocked
 
 
@@ -42,6 +42,23 @@ def test_an_unreadable_position_blocks_and_names_the_property(text: str) -> None
 
     assert blocked.value.reason == "position-unreadable"
     assert "lakeward.stream.flights.position" in blocked.value.why
+
+
+@pytest.mark.parametrize(
+    ("kept", "place", "step"),
+    [
+        (KeptIn.of_format("iceberg"), "property lakeward.stream.flights.position", "an earlier metadata file"),
+        (KeptIn.of_format("delta"), "domain metadata lakeward.stream.flights.position of the Delta log", "_delta_log"),
+        (KeptIn.ROW, "the row of the stream", "its column position"),
+        (KeptIn.FILE, "the file with the position", "from a backup"),
+    ],
+)
+def test_an_unreadable_position_is_looked_for_where_its_sink_keeps_it(kept: KeptIn, place: str, step: str) -> None:
+    with pytest.raises(Blocked) as blocked:
+        position.parse("{", "flights", "nyc.flights", kept)
+
+    assert place in blocked.value.why and step in blocked.value.next
+    assert ("metadata file" in blocked.value.next) is (kept is KeptIn.PROPERTY), "only Iceberg has these"
 
 
 def test_totals_add_up_by_field() -> None:

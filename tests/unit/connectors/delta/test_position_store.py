@@ -15,8 +15,8 @@ from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS
 from lakeward.connectors.delta.delta_log import DeltaLog
-from lakeward.connectors.delta.position_store import OPERATION, DeltaPositionStore
-from lakeward.platform.errors import Fenced, Refused
+from lakeward.connectors.delta.position_store import OPERATION, DeltaPositionStore, state_at
+from lakeward.platform.errors import Blocked, Fenced, Refused
 
 STREAM = "flights"
 
@@ -204,3 +204,9 @@ def test_the_position_is_read_behind_a_checkpoint_of_the_log(store: DeltaPositio
     assert store.read().raw == before.raw
     assert json.loads(str(store.read().raw))["seq"] == 1
     assert store.compare_and_set(store.read(), _moved(before.position)).snapshot == 3
+
+
+def test_a_position_that_cannot_be_read_is_looked_for_in_the_log(tmp_path: Path) -> None:
+    with pytest.raises(Blocked) as blocked:
+        state_at(tmp_path, 1, "{", True, STREAM, "nyc.flights")
+    assert "domain metadata" in blocked.value.why and "_delta_log" in blocked.value.next

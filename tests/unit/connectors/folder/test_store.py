@@ -76,3 +76,11 @@ def test_what_died_half_way_long_ago_is_removed_and_nothing_younger(tmp_path: Pa
     os.utime(old, (long_ago, long_ago))
     store.prepare(tmp_path, "flights")
     assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_a_position_that_cannot_be_read_is_looked_for_in_the_file(tmp_path: Path) -> None:
+    put(tmp_path, 1)
+    (store.folder_of(tmp_path, 1) / store.MANIFEST).write_text("flights\n{")
+    with pytest.raises(Blocked) as blocked:
+        store.newest(tmp_path, "flights")
+    assert "the file with the position" in blocked.value.why and "metadata file" not in blocked.value.next

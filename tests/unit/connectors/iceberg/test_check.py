@@ -102,6 +102,12 @@ def test_staging_switched_off_blocks() -> None:
     assert _halt(replace(TABLE, staging=False), NEXT).reason == "wap-off"
 
 
+def test_a_property_that_no_commit_can_read_blocks_with_its_words() -> None:
+    halt = _halt(replace(TABLE, unreadable="commit.retry.num-retries is 'x', which is no whole number"), NEXT)
+    assert (halt.reason, halt.why[:24]) == ("property-unreadable", "commit.retry.num-retries")
+    assert "--actions metadata" in halt.next and halt.next.endswith("lakeward streams start flights")
+
+
 @pytest.mark.parametrize("batch", [NEXT, REPLAY])
 def test_a_rolled_back_table_blocks_with_the_lost_seqs(batch: RunningBatch) -> None:
     gone = Ancestry(Finding.ROLLED_BACK, Link(60, 3, 50), (), Link(60, 3, 50))

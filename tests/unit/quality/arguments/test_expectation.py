@@ -189,3 +189,15 @@ def test_text_without_a_digit_is_no_bound() -> None:
         in faults(C + "values_to_be_between", column="code", min_value="a")[0]
     )
     assert faults(C + "values_to_be_between", column="code", min_value="01") == []
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", "Infinity", "-inf", float("inf")])
+def test_infinity_is_no_bound(value: Any) -> None:
+    for kind, kwargs in (
+        (C + "values_to_be_between", {"min_value": value}),
+        (C + "mean_to_be_between", {"max_value": value}),
+        (C + "quantile_values_to_be_between", {"quantile_ranges": {"quantiles": [1.0], "value_ranges": [[0, value]]}}),
+    ):
+        (found,) = faults(kind, column="geo.lat", **kwargs)
+        assert "is no bound: every number lies within it; leave it out" in found
+    assert faults(C + "values_to_be_in_set", column="geo.lat", value_set=[value]) == []

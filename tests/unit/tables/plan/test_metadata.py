@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.spec.model.policy import Metadata
+from lakeward.spec.model.policy import Metadata, Policy
+from lakeward.tables.plan import History, Needs, plan
 from lakeward.tables.plan.metadata import DELETE, RETRIES, VERSIONS_MAX, plan_metadata
 from lakeward.tables.plan.model import Action, NotPlanned
 from lakeward.tables.verify import verify_metadata
@@ -47,15 +48,21 @@ def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
     assert isinstance(plan_metadata(piled(101), Metadata(previous_versions=500)), Action)
 
 
+def test_what_no_commit_can_read_is_set_right_first_and_nothing_else_runs(piled, now) -> None:
+    odd = piled(90, **{VERSIONS_MAX: "many", "commit.retry.min-wait-ms": "1s"})
+    planned = plan_metadata(odd, Metadata(enabled=False))
+    assert isinstance(planned, Action)
+    assert dict(planned.properties) == {VERSIONS_MAX: "100", "commit.retry.min-wait-ms": "100"}
+    assert planned.why.startswith("commit.retry.min-wait-ms is '1s', which is no whole number; write.metadata")
+    whole = plan(odd, Policy(), Needs(), History(failures={"metadata": (9, now)}), now)
+    assert [each.action for each in whole.actions] == ["metadata"], "also after failures"
+    assert all(each.refused and "action metadata sets it" in each.why for each in whole.not_planned)
+
+
 @pytest.mark.parametrize(
     ("files", "properties", "why"),
     [
         (50, {}, "50 metadata files (limit 50 and the current one)"),
-        (
-            90,
-            {VERSIONS_MAX: "many"},
-            "90 metadata files and growing, but write.metadata.previous-versions-max = many is no",
-        ),
         (90, {DELETE: "TRUE"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "true"}, "90 metadata files, the oldest is deleted with each commit"),
         (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),

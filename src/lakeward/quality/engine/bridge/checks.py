@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -145,9 +146,14 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
     return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0, about)
 
 
+_NO_PROVIDER = re.compile(r"No provider found for \S+ using SparkDFExecutionEngine")
+
+
 def _refusal(error: Exception) -> str:
     """The error as one sentence. For pydantic every argument is listed, because its first line only counts them."""
     errors = getattr(error, "errors", None)
+    if _NO_PROVIDER.search(str(error)):
+        return "Great Expectations does not compute this expectation on Spark; write it as unexpected_rows_expectation"
     if not callable(errors):
         return sentence(str(error) or type(error).__name__)
     details = [f"{'.'.join(map(str, detail['loc'])) or 'kwargs'}: {detail['msg']}" for detail in errors()]

@@ -10,6 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg.catalogs.routed import own
+from lakeward.platform.errors import Unhealthy
+from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -37,6 +39,31 @@ def load(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
         if pointer is None:
             raise
         return static(pointer, catalog)
+
+
+def readable(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
+    """A table of the catalog, as `load_table`; one whose columns PyIceberg does not know is refused by the column.
+
+    Raises:
+        NoSuchTableError: there is none.
+        Unhealthy: a column has a type that PyIceberg cannot read.
+        ValueError, ValidationError: its metadata is not valid.
+    """
+    try:
+        return catalog.load_table(identifier)
+    except invalid():
+        pointer = pointer_of(catalog, identifier)
+        found = {} if pointer is None else foreign_types(pointer, catalog)
+        if not found:
+            raise
+        column, kind = min(found.items())
+        raise Unhealthy(
+            f"Table {dotted(identifier)} is not maintained by Lakeward",
+            why=f"PyIceberg cannot read tables with the type of its column {column}: {kind}. The table is as it "
+            "was, and no file that it names is deleted",
+            next="maintain it with the engine that writes it; other tables go on",
+            code="LW-3531",
+        ) from None
 
 
 def static(pointer: str, catalog: Catalog) -> Table:

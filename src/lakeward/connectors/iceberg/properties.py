@@ -1,0 +1,109 @@
+"""Properties of an Iceberg table whose values Iceberg or PyIceberg parses: which values they cannot read. Pure.
+
+Iceberg takes any text when a property is set, and parses it when it is needed: with `commit.retry.num-retries=x` every
+later commit fails, also the one that would set it right (`For input string: "x"`). So Spark's SQL cannot mend such a
+table; a commit to the catalog that reads no property can (`rename.amend`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from lakeward.platform.errors import Refused
+from lakeward.platform.text import word
+
+NUMBERS: Final[Mapping[str, str]] = {
+    "commit.retry.num-retries": "4",
+    "commit.retry.min-wait-ms": "100",
+    "commit.retry.max-wait-ms": "60000",
+    "commit.retry.total-timeout-ms": "1800000",
+    "commit.status-check.num-retries": "3",
+    "commit.status-check.min-wait-ms": "1000",
+    "commit.status-check.max-wait-ms": "60000",
+    "commit.status-check.total-timeout-ms": "1800000",
+    "commit.manifest.target-size-bytes": "8388608",
+    "commit.manifest.min-count-to-merge": "100",
+    "write.target-file-size-bytes": "536870912",
+    "write.delete.target-file-size-bytes": "67108864",
+    "write.metadata.previous-versions-max": "100",
+    "write.metadata.metrics.max-inferred-column-defaults": "100",
+    "write.parquet.row-group-size-bytes": "134217728",
+    "write.parquet.page-size-bytes": "1048576",
+    "write.parquet.page-row-limit": "20000",
+    "write.parquet.dict-size-bytes": "2097152",
+    "write.parquet.bloom-filter-max-bytes": "1048576",
+    "write.summary.partition-limit": "0",
+    "read.split.target-size": "134217728",
+    "read.split.metadata-target-size": "33554432",
+    "read.split.planning-lookback": "10",
+    "read.split.open-file-cost": "4194304",
+    "read.parquet.vectorization.batch-size": "5000",
+    "history.expire.max-ref-age-ms": "9223372036854775807",
+}
+"""A property of a whole number -> Iceberg's default. Those that say how much history is kept are not here:
+`tables.plan.expire` refuses to expire, and only the owner may set them."""
+SWITCHES: Final[Mapping[str, str]] = {
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "false",
+    "write.object-storage.enabled": "false",
+    "write.object-storage.partitioned-paths": "true",
+}
+"""A property that is true or false -> Iceberg's default. Iceberg takes other text for false; PyIceberg refuses it."""
+NAMES: Final = (*NUMBERS, *SWITCHES)
+_BOTH: Final = frozenset(["y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0"])
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
+    """Each property that cannot be read -> Iceberg's default for it."""
+    wrong: dict[str, str] = {}
+    for table, fits in ((NUMBERS, _number), (SWITCHES, _switch)):
+        wrong |= {name: default for name, default in table.items() if _wrong(properties.get(name), fits)}
+    return wrong
+
+
+def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
+    """What is wrong with these properties: `commit.retry.num-retries is 'x', which is no whole number`."""
+    return "; ".join(f"{name} is {properties[name]!r}, which is {_valid(name)}" for name in wrong)
+
+
+def check(table: str, properties: Mapping[str, str], what: str) -> None:
+    """Refuse a commit by PyIceberg to a table whose properties cannot be read. It takes an empty one for none.
+
+    Args:
+        what: what is not possible, e.g. `restore`.
+
+    Raises:
+        Refused: a property cannot be read; nothing was changed.
+    """
+    wrong = unreadable({name: value for name, value in properties.items() if value})
+    if wrong:
+        raise Refused(
+            f"Cannot {what} {table}: Iceberg cannot read a property of the table",
+            why=words(properties, wrong),
+            next=mended_by(table),
+            code="LW-3488",
+        )
+
+
+def mended_by(table: str) -> str:
+    """The command that sets such properties to Iceberg's defaults."""
+    return f"lakeward tables maintain {word(table)} --actions metadata   sets it to Iceberg's default"
+
+
+def _wrong(value: str | None, fits: Callable[[str], bool]) -> bool:
+    return value is not None and not fits(value)
+
+
+def _number(value: str) -> bool:
+    return _NUMBER.fullmatch(value) is not None
+
+
+def _switch(value: str) -> bool:
+    return value.lower() in _BOTH
+
+
+def _valid(name: str) -> str:
+    return "no whole number" if name in NUMBERS else "neither true nor false"

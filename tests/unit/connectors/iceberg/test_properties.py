@@ -1,0 +1,33 @@
+"""Values of table properties that neither Iceberg nor PyIceberg can read."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.connectors.iceberg import properties
+from lakeward.platform.errors import Refused
+
+RETRIES, OLD = "commit.retry.num-retries", "write.metadata.delete-after-commit.enabled"
+
+
+@pytest.mark.parametrize("value", ["x", " 4", "4.0", "1e3", "10s", "0x4", "\u0664", "None"])
+def test_a_number_that_cannot_be_read_is_named_with_its_value(value: str) -> None:
+    found = {RETRIES: value, "write.metadata.previous-versions-max": "100"}
+    assert properties.unreadable(found) == {RETRIES: "4"}
+    with pytest.raises(Refused) as refused:
+        properties.check("nyc.flights", found, "restore")
+    assert (refused.value.code, refused.value.exit_code) == ("LW-3488", 4)
+    assert refused.value.why == f"{RETRIES} is {value!r}, which is no whole number"
+    assert refused.value.next.startswith("lakeward tables maintain nyc.flights --actions metadata")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "10", "9223372036854775807"])
+def test_a_number_is_what_its_owner_decided(value: str) -> None:
+    assert not properties.unreadable({RETRIES: value})
+
+
+def test_a_switch_is_what_pyiceberg_reads() -> None:
+    assert not properties.unreadable({OLD: "FALSE"}) and not properties.unreadable({OLD: "yes"})
+    assert properties.unreadable({OLD: "x"}) == {OLD: "false"}, "as Iceberg reads it"
+    assert properties.unreadable({RETRIES: ""}), "Iceberg reads it as a number"
+    properties.check("nyc.flights", {RETRIES: "", "owner": "x", "delta.logRetentionDuration": "x"}, "restore")
