@@ -32,12 +32,14 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     retries of its streams.
 
     Only properties that are not set are set: an existing value is a decision. One that Iceberg cannot read is none: no
-    commit to the table succeeds. It is set to Iceberg's default, alone and first, whatever the policy says.
+    commit to the table succeeds. It is set to Iceberg's default, alone and first.
     """
-    if wrong := properties.unreadable(facts.properties):
-        return Action("metadata", properties.words(facts.properties, wrong), properties=wrong)
+    wrong = properties.unreadable(facts.properties)
+    said = properties.words(facts.properties, wrong)
     if not policy.enabled:
-        return NotPlanned("metadata", "switched off by policy")
+        return NotPlanned("metadata", f"{f'{said}; not mended: ' if wrong else ''}switched off by policy")
+    if wrong:
+        return Action("metadata", said, properties=wrong)
     found = _files(facts, policy)
     unset = {} if RETRIES.keys() & facts.properties.keys() else RETRIES
     if not facts.streams or not unset or (isinstance(found, NotPlanned) and found.refused):

@@ -50,7 +50,9 @@ def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
 
 def test_what_no_commit_can_read_is_set_right_first_and_nothing_else_runs(piled, now) -> None:
     odd = piled(90, **{VERSIONS_MAX: "many", "commit.retry.min-wait-ms": "1s"})
-    planned = plan_metadata(odd, Metadata(enabled=False))
+    off = plan_metadata(odd, Metadata(enabled=False))
+    assert isinstance(off, NotPlanned) and off.why.endswith("not mended: switched off by policy"), "a decision"
+    planned = plan_metadata(odd, Metadata())
     assert isinstance(planned, Action)
     assert dict(planned.properties) == {VERSIONS_MAX: "100", "commit.retry.min-wait-ms": "100"}
     assert planned.why.startswith("commit.retry.min-wait-ms is '1s', which is no whole number; write.metadata")
