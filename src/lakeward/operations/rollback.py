@@ -94,6 +94,14 @@ class Rollback(OnStream[RollbackPlan]):
             )
         )
 
+    def _forward(self, runs: int) -> str:
+        """What goes to another generation than an earlier one."""
+        if self.row().pending_generation is not None:
+            return f"lakeward streams upgrade {self.stream} --wait   goes to the pending generation"
+        if runs == 1:
+            return f"change conf/streams/{self.stream}.yaml, then: lakeward deploy"
+        return f"lakeward streams rollback {self.stream} --to-generation {runs - 1} --dry-run   shows what differs"
+
     def _target(self, before: Generation) -> Generation:
         number = self.request.generation
         if number is not None:
@@ -101,7 +109,7 @@ class Rollback(OnStream[RollbackPlan]):
                 raise Refused(
                     f"Cannot roll back stream {self.stream} to generation {number}",
                     why=f"the stream runs generation {before.generation}; a rollback goes to an earlier one",
-                    next=f"lakeward streams upgrade {self.stream}   goes to the pending generation",
+                    next=self._forward(before.generation),
                     code="LW-2067",
                 )
             return self.generation(number)

@@ -293,6 +293,21 @@ def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator,
         operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=7))
 
 
+def test_a_rollback_forwards_names_a_way_that_there_is(operator, generation, connected) -> None:
+    def told() -> str:
+        with pytest.raises(Refused, match="a rollback goes to an earlier one") as refused:
+            operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=9))
+        return str(refused.value.next)
+
+    generation(1)
+    assert told() == "change conf/streams/flights.yaml, then: lakeward deploy"
+    generation(2, trigger={"every": "5s"})
+    assert told().startswith("lakeward streams upgrade flights --wait")
+    with connected() as connection:
+        streams.accept(connection, "flights", generation=2, driver="nyc")
+    assert told().startswith("lakeward streams rollback flights --to-generation 1")
+
+
 def test_a_rollback_to_no_stable_generation_names_the_one_before(operator, generation, connected) -> None:
     generation(1)
     generation(2, trigger={"every": "5s"})

@@ -218,7 +218,7 @@ def _operate(
         raise SpecError(
             "Name one stream, or several with --tag",
             why="exactly one of STREAM and --tag is needed",
-            next=f"lakeward streams {operation} flights --wait",
+            next="lakeward streams list   shows the streams and, with -o json, their tags",
             code="LW-1233",
         )
     runner = runner_of(how.timeout)

@@ -160,6 +160,23 @@ def test_nobody_restarts_a_dead_stream_so_its_step_does_not_say_wait() -> None:
     assert "wait for the automatic" in remedy(Situation("flights", State.RESTARTING)).text
 
 
+@pytest.mark.parametrize("state", [State.STARTING, State.RESTARTING, State.STALLED])
+@pytest.mark.parametrize("present", PRESENT)
+def test_a_stream_whose_dependency_is_down_is_not_started_and_not_given_another_id(state: State, present: str) -> None:
+    # Other brokers at the address of those that are down have no such topic: that is no topic which was deleted.
+    seen = Situation("flights", state, spec=spec("rows"), presence=PRESENT[present], deleted="flights",
+                     down="Kafka (a) does not answer: brokers b:9092: refused")  # fmt: skip
+    found = remedy(seen)
+    assert found.command == "lakeward stack status"
+    assert found.text.startswith(f"{found.command}   it starts by itself when this is over: Kafka (a) does not answer")
+    assert present == "ok" or PRESENT[present].next in found.text
+    for command in commands(found.text):
+        parsed(command)
+    assert remedy(Situation("flights", State.STOPPED, down="Kafka (a) does not answer")).command == START
+    other = Situation("flights", state, down="YARN does not answer", down_next="lakeward doctor")
+    assert remedy(other).command == "lakeward doctor"
+
+
 def test_a_generation_that_waits_is_upgraded_to_and_not_passed_over() -> None:
     assert help_for("poison", pending=2).startswith(f"{UPGRADE}   runs generation 2, which waits; or ")
     assert help_for("config", pending=2).startswith(UPGRADE)
