@@ -31,7 +31,7 @@ _ENDS = re.compile(
     r"lakeward (?:streams (?:start|upgrade|recover|restart|reset|skip-batch|rollback|audit|status)|deploy|stack status)"
 )
 """Commands that start the stream themselves, or only read: no start follows them."""
-_OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id")
+_OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id|\bthe id \S+ again\b")
 PUT_BACK = frozenset({"no-position", "position-unreadable"})
 """Reasons after which `recover` puts the position of an Iceberg table back: possible for every shape of a stream."""
 _WAYS = re.compile(r"(?:;|,) or:? ")

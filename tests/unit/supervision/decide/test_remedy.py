@@ -54,6 +54,8 @@ REASONS: dict[str, str] = {
     "the stream a new id and a new table",
     "source-rolled-back": "roll the table forward, or give the stream a new id and a new table",
     "expired-unseen": "lakeward streams audit flights   shows whether rows are missing; if none is, then: " + START,
+    "renamed-stream": "give it the id before again (id: before in its file), then: lakeward deploy --retire flights; "
+    "or if both are meant: lakeward sql --write \"ALTER TABLE lake.nyc.f UNSET TBLPROPERTIES ('lakeward.b')\"",
     "unheard-of": "",
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -181,6 +183,12 @@ def test_a_generation_that_waits_is_upgraded_to_and_not_passed_over() -> None:
     assert help_for("poison", pending=2).startswith(f"{UPGRADE}   runs generation 2, which waits; or ")
     assert help_for("config", pending=2).startswith(UPGRADE)
     assert "upgrade" not in help_for("checkpoint-missing", pending=2)
+
+
+def test_a_stream_under_a_new_id_goes_back_to_the_old_one_and_lands_nothing_again() -> None:
+    first, second = help_for("renamed-stream").split("; or ")
+    assert first.endswith("then: lakeward deploy --retire flights")  # a start here would land every record again
+    assert (second.startswith("if both are meant: lakeward sql"), second.endswith(f"; then: {START}")) == (True, True)
 
 
 def test_a_deploy_of_the_same_stream_is_followed_by_its_upgrade_and_a_deploy_of_another_one_is_not() -> None:
