@@ -18,6 +18,7 @@ USES = {
     "a_lost_file_of_the_state": "state_file",
     "a_lost_folder_of_the_state": "state_folder",
     "a_catalog_that_was_restored_from_an_older_backup": "rewound",
+    "records_that_expired_under_windows": "state_expired",
     "a_stream_under_a_new_id_in_its_old_table": "again",
     "a_lost_checkpoint_of_files_without_the_copy_of_its_log": "files_nolog",
 }
@@ -34,6 +35,7 @@ def windows(town: Town, name: str) -> dict[str, Any]:
 SPECS = {
     "state_file": lambda town: windows(town, "state_file"),
     "state_folder": lambda town: windows(town, "state_folder"),
+    "state_expired": lambda town: windows(town, "state_expired"),
 }
 """What differs in the file of a stream."""
 
@@ -90,6 +92,23 @@ def test_a_catalog_that_was_restored_from_an_older_backup(town: Town) -> None:
     assert "recover" in said[0]
 
 
+def test_records_that_expired_under_windows(town: Town) -> None:
+    """`reset` refuses a stream with state, and no copy of its checkpoint brings the records back."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    name = "state_expired"
+    client = AdminClient({"bootstrap.servers": town.desk.world.kafka.bootstrap})
+    with town.stopped(name):
+        for _ in range(3):
+            town.send(name)
+        first = TopicPartition(town.topic(name), 0, town.sent[name] - 2)
+        for done in client.delete_records([first]).values():
+            done.result(30)
+    because(town, name, "source-expired")
+    town.walk_to_a_new_id(name)
+
+
 def test_a_stream_under_a_new_id_in_its_old_table(town: Town) -> None:
     name, table = "again", f"{town.desk.world.name}.again"
     old = town.renew(name, sink={"iceberg": {"table": table}}, quarantine=None)
@@ -111,15 +130,16 @@ def test_a_stream_under_a_new_id_in_its_old_table(town: Town) -> None:
 
 def test_a_lost_checkpoint_of_files_without_the_copy_of_its_log(town: Town) -> None:
     name = "files_nolog"
+    copy = town.folder / "copy-files"
     with town.stopped(name):
+        shutil.copytree(town.checkpoint(name), copy)
         shutil.rmtree(town.checkpoint(name))
         shutil.rmtree(f"{town.table(name).location().removeprefix('file:')}.sources")
-    old = town.stream(name)
 
-    def renew_once() -> None:
-        if town.stream(name) == old:
-            town.renew(name)
+    def put_back() -> None:
+        shutil.rmtree(town.checkpoint(name), ignore_errors=True)
+        shutil.copytree(copy, town.checkpoint(name))
 
     because(town, name, "checkpoint-missing")
-    said = town.walk(name, renew_once)
-    assert "recover" not in said[0]
+    said = town.walk(name, put_back)
+    assert said[0].startswith("restore the checkpoint from a copy; then: lakeward streams start")

@@ -149,8 +149,7 @@ def parse(text: str, stream: str, table: str) -> Position:
         raise Blocked(
             f"The position of stream {stream} in {table} cannot be read",
             why=f"property {key(stream)}: {where}: {first['msg']}",
-            next="set the property to its value in an earlier metadata file of the table; "
-            f"then: lakeward streams audit {stream}",
+            next="restore the position from a backup of the table; or give the stream a new id and a new table",
             reason="position-unreadable",
             code="LW-3018",
         ) from None

@@ -32,6 +32,8 @@ _ENDS = re.compile(
 )
 """Commands that start the stream themselves, or only read: no start follows them."""
 _OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id|\bthe id \S+ again\b")
+_OF_THE_SOURCE = frozenset({"source-expired", "topic-added-late"})
+"""Reasons that no checkpoint ends: the source has no longer what comes next."""
 PUT_BACK = frozenset({"no-position", "position-unreadable"})
 """Reasons after which `recover` puts the position of an Iceberg table back: possible for every shape of a stream."""
 _WAYS = re.compile(r"(?:;|,) or:? ")
@@ -219,7 +221,8 @@ def of_block(
     ways = [_renewed(stream, way) for way in ways]
     fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
-        fit = [f"restore the checkpoint from a copy, then: {start}", new_id(stream)]
+        copy = f"restore the checkpoint from a copy, then: {start}"  # it brings no record of the source back
+        fit = [new_id(stream)] if blocked.get("reason") in _OF_THE_SOURCE else [copy, new_id(stream)]
     return "; or ".join(_for_sink(way, spec) if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 

@@ -207,6 +207,15 @@ def test_a_stream_that_keeps_state_is_not_sent_to_what_refuses_it() -> None:
     assert help_for("checkpoint-missing", "rows").startswith(RECOVER)
 
 
+@pytest.mark.parametrize("reason", ["source-expired", "topic-added-late"])
+def test_no_copy_of_a_checkpoint_brings_expired_records_back(reason: str) -> None:
+    told = f'lakeward streams reset flights --to available --comment "x"   continues; or {RENEW_BEFORE}'
+    assert of_block("flights", {"reason": reason, "next": told}, spec=spec("windows")) == RENEW
+    only = told.split("; or ")[0]
+    assert of_block("flights", {"reason": reason, "next": only}, spec=spec("windows")) == RENEW
+    assert of_block("flights", {"reason": reason, "next": told}, spec=spec("rows")).startswith("lakeward streams reset")
+
+
 def test_a_hold_is_lifted_by_a_start_and_not_waited_for() -> None:
     held = Situation("flights", State.RESTARTING, held="2030-01-01 00:00 UTC")
     assert remedy(held).text == f"{START} --wait   lifts the hold: nothing restarts it before 2030-01-01 00:00 UTC"
