@@ -63,6 +63,7 @@ def runner_of(timeout: str | None = None) -> Runner:
         holder=f"the command line of {who} on {socket.gethostname()}",
         settings=_settings,
         timeout_s=seconds,
+        say=state().output.note,
     )
 
 

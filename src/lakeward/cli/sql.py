@@ -10,7 +10,8 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.output import ConsoleOutput
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.errors import DependencyDown, LakewardError, Refused, SpecError
+from lakeward.platform.failures import FailureClass, judge
 
 # Functions that call any Java method on the server. Read-only mode is a convenience, not a security boundary.
 _NOT_READING = {"reflect", "java_method", "try_reflect"}
@@ -39,12 +40,7 @@ def sql(
             columns = list(frame.columns)
             rows = [list(row) for row in frame.limit(limit + 1).collect()]
     except PySparkException as error:
-        raise SpecError(
-            "Spark refused the statement",
-            why=_reason(error),
-            next='correct it, then: lakeward sql "SELECT ..."',
-            code="LW-1221",
-        ) from None
+        raise refusal(error) from None
     if len(rows) > limit:
         here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
         rows = rows[:limit]
@@ -114,8 +110,28 @@ def _kind(parsed: object) -> str:
     return str(parsed.this).upper() if isinstance(parsed, exp.Command) else type(parsed).__name__.upper()
 
 
+def refusal(error: Exception) -> LakewardError:
+    """Spark's refusal in words: a part that does not answer is no fault of the statement."""
+    if judge(text=str(error)).failure_class is FailureClass.DEPENDENCY:
+        return DependencyDown(
+            "What the statement needs does not answer",
+            why=_reason(error).splitlines()[0],
+            next="lakeward stack status",
+            code="LW-1386",
+        )
+    return SpecError("Spark refused the statement", why=_reason(error), next=_next(error), code="LW-1221")
+
+
 def _reason(error: Exception) -> str:
-    return str(error).split("JVM stacktrace")[0].strip()
+    """What Spark says of the statement, without its stack trace and without the plan below the sentence."""
+    said = str(error).split("JVM stacktrace")[0].strip()
+    return said.split(";\n'", 1)[0].split(";\n+-", 1)[0]
+
+
+def _next(error: Exception) -> str:
+    if "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+        return "lakeward tables health   shows the tables of the lake; a Delta table is spark_catalog.namespace.table"
+    return "correct the statement and repeat the command"
 
 
 def _value(value: Any) -> Any:

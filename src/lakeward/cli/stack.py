@@ -85,7 +85,11 @@ def status() -> None:
     parts = stack().status()
     columns = ["name", "state", "pid", "since", "pss_bytes", "log"]
     state().output.show({"parts": [asdict(part) for part in parts]}, rows="parts", columns=columns)
-    if any(part.state != "up" for part in parts):
+    missing = [part for part in parts if part.state != "up"]
+    if missing:
+        words = "starts what is down; streams that run continue"
+        logs = ", ".join(str(part.log) for part in missing if part.state == "failed")
+        state().output.note(f"next: lakeward stack up   ({words}{f'; why it failed: {logs}' if logs else ''})")
         raise typer.Exit(Unhealthy.exit_code)
 
 

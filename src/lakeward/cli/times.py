@@ -29,7 +29,7 @@ def until_when(until: str | None, for_: str | None) -> datetime | Duration:
         raise SpecError(
             f"Cannot read {until or for_}",
             why=str(error),
-            next="give a time: --until 2026-11-21T06:00:00Z",
+            next="give a duration from now: --for 2h",
             code="LW-1240",
         ) from None
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

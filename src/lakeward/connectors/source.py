@@ -155,6 +155,14 @@ class StreamSource(ABC):
         """Whether a new checkpoint continues from a position through `restored`, and not through `begin` of `read`."""
         return False
 
+    def restorable(self, position: str, beside: str | None) -> bool:
+        """Whether a new checkpoint can continue from a position of the table.
+
+        Args:
+            beside: the table's folder; None for a sink that is no table of the lake.
+        """
+        return True
+
     def opened(self, files: Reader, folder: str, beside: str | None) -> None:
         """Called when the query's plan is known.
 

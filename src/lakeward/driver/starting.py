@@ -231,7 +231,7 @@ class QueryLauncher:
             known_query=assignment.known_query,
             begins=all(source.begins for source in sources) and not (first and fixed),
         )
-        finding = verdict.check()
+        finding = _restorable(assignment.stream, verdict, position, sources, sink).check()
         if sink_state.halt is not None:
             raise sink_state.halt.error()
         ends = position.end if position is not None else preflight.ends_of(content, [source.name for source in sources])
@@ -240,6 +240,20 @@ class QueryLauncher:
             if at is not None:
                 source.still_has(assignment.stream, at, topic_ids)
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _recovered_at(position), ends)
+
+
+def _restorable(
+    stream: str, verdict: preflight.Verdict, position: Position | None, sources: list[StreamSource], sink: StreamSink
+) -> preflight.Verdict:
+    """The verdict without `recover`, if the copy of a source's log is lost too: it would refuse."""
+    if verdict.fit or "streams recover" not in verdict.next or position is None:
+        return verdict
+    beside = sink.location()
+    lost = [each.name for each in sources if not each.restorable(position.end.get(each.name, NO_DATA), beside)]
+    if not lost:
+        return verdict
+    why = f"{verdict.why}; the copy of the log of source {', '.join(lost)} does not list the landed files either"
+    return replace(verdict, why=why, next=preflight.from_a_copy(stream))
 
 
 def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from lakeward.connectors.python import code, functions, packages
 from lakeward.connectors.python.code import UserCodeFailed
 from lakeward.connectors.reference.choose import of_database, reader_of
 from lakeward.connectors.schema_evolution import Comparison
+from lakeward.jars import own as own_jars
 from lakeward.jars.java import ROOM_FOR_CLASSES
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.runtime import Runtime
@@ -128,7 +129,8 @@ def session(
     archive = jars.archive.conf(None if runtime is None else runtime.jars)
     java = f"{settings[_JAVA_OPTIONS]} {archive.get(_JAVA_OPTIONS, '')}".strip()
     with_lake = _lake(runtime) if runtime is not None and lake else {}
-    for key, value in {**settings, **archive, **with_lake, _JAVA_OPTIONS: java}.items():
+    decoder = {"spark.jars": str(own_jars.READER_JAR)}  # of JSON, which a preview decodes; the lake brings it along too
+    for key, value in {**settings, **archive, **decoder, **with_lake, _JAVA_OPTIONS: java}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as output:
         try:

@@ -19,7 +19,7 @@ from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision import observe
 from lakeward.supervision.backends.base import Backend, Job, Life
-from lakeward.supervision.decide.health import Verdict, verdict
+from lakeward.supervision.decide.health import State, Verdict, verdict
 from lakeward.supervision.decide.reconcile import remains
 from lakeward.supervision.observe import Connect, Facts
 from lakeward.supervision.reconcile import backend_of, reconcile_once
@@ -37,6 +37,11 @@ class ObservedStream:
     row: Stream
     verdict: Verdict
     process: Life
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs without trouble, or has completed its run."""
+        return self.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED)
 
     @property
     def quiet(self) -> bool:
@@ -63,6 +68,7 @@ class Context:
         sleep: waits; tests replace it.
         analyse: problems of a spec's transform, found without running it; takes the table's columns and the
             addresses.
+        say: shows a line to the person who waits; nothing where nobody reads, e.g. in a task, whose log has the same.
     """
 
     connect: Connect
@@ -74,6 +80,7 @@ class Context:
     timeout_s: float | None = None
     sleep: Callable[[float], None] = time.sleep
     analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
+    say: Callable[[str], None] = lambda text: None
 
     def observe(self, stream: str) -> ObservedStream:
         """Observe the stream now."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.operations.context import ObservedStream
 from lakeward.operations.generation import accept_again
 from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
 from lakeward.operations.upgrade import continues
 from lakeward.platform.errors import Refused
-from lakeward.registry import events, generations, streams
+from lakeward.registry import generations, streams
 from lakeward.registry.deploy import versions
 from lakeward.registry.generations import Generation
 from lakeward.spec.deploy.plan import differences
-from lakeward.supervision.decide.health import State
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,19 @@ class Rollback(OnStream[RollbackPlan]):
             return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
         if not self.request.wait:
             return self.done(f"generation {number} takes over at the next batch boundary{self.context.reconcile()}")
-        waiting = held.streams[self.stream]
         return self.done(
-            waiting.wait_until(
-                lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again"
+            held.streams[self.stream].wait_until(
+                lambda seen: seen.runs and self.began(number) is not None, f"generation {number} runs again"
             )
         )
+
+    def _forward(self, runs: int) -> str:
+        """What goes to another generation than an earlier one."""
+        if self.row().pending_generation is not None:
+            return f"lakeward streams upgrade {self.stream} --wait   goes to the pending generation"
+        if runs == 1:
+            return f"change conf/streams/{self.stream}.yaml, then: lakeward deploy"
+        return f"lakeward streams rollback {self.stream} --to-generation {runs - 1} --dry-run   shows what differs"
 
     def _target(self, before: Generation) -> Generation:
         number = self.request.generation
@@ -104,7 +109,7 @@ class Rollback(OnStream[RollbackPlan]):
                 raise Refused(
                     f"Cannot roll back stream {self.stream} to generation {number}",
                     why=f"the stream runs generation {before.generation}; a rollback goes to an earlier one",
-                    next=f"lakeward streams upgrade {self.stream}   goes to the pending generation",
+                    next=self._forward(before.generation),
                     code="LW-2067",
                 )
             return self.generation(number)
@@ -124,15 +129,3 @@ class Rollback(OnStream[RollbackPlan]):
                 code="LW-2065",
             )
         return stable
-
-    def _runs(self, seen: ObservedStream, number: int, operation: int) -> bool:
-        """Whether the stream is healthy and its driver has recorded a start of exactly this generation."""
-        if seen.verdict.state not in (State.HEALTHY, State.LAGGING, State.COMPLETED):
-            return False
-        with self.context.connect() as connection:
-            timeline = events.newest(connection, "stream", self.stream)
-        since = max((event.id for event in timeline if event.kind == self.name), default=0)
-        return any(
-            event.kind == "started" and event.id > since and event.fields.get("generation") == number
-            for event in timeline
-        )

@@ -267,7 +267,7 @@ def check_comment(operation: Operation[Any]) -> None:
         raise SpecError(
             f"The {operation.title} needs a comment",
             why="the change is recorded with the reason for it",
-            next="give the reason in a sentence: --comment TEXT",
+            next='repeat it with the reason in a sentence, e.g. --comment "the producer sent them twice"',
             code="LW-2068",
         )
 

@@ -38,6 +38,7 @@ from lakeward.spec.deploy import movable
 from lakeward.spec.model.sources import KafkaSource
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.names import name_parts
+from lakeward.supervision.decide.remedy import new_id
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -312,7 +313,8 @@ def check_logs(sink: SinkPosition, lake: Lake) -> None:
             raise Refused(
                 f"Cannot {RECOVER} stream {sink.spec.id}",
                 why=f"{folder or 'no copy of its log'} does not list the landed files of source {name} up to {end}",
-                next="restore the checkpoint from a copy, or land into a new table under a new id",
+                next=f"restore the checkpoint from a copy, then: lakeward streams start {sink.spec.id}; or "
+                + new_id(str(sink.spec.id)),
                 code="LW-2079",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -10,7 +11,7 @@ from sqlalchemy import Connection
 from lakeward.operations.operation import Operation, P
 from lakeward.operations.request import StreamOperation
 from lakeward.platform.errors import Refused
-from lakeward.registry import generations, streams
+from lakeward.registry import events, generations, streams
 from lakeward.registry.generations import Generation
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
@@ -61,6 +62,14 @@ class OnStream(Operation[P]):
                 code="LW-2087",
             )
         return generation
+
+    def began(self, number: int) -> datetime | None:
+        """When the driver started a generation since this operation was requested; None before that."""
+        with self.context.connect() as connection:
+            timeline = events.newest(connection, "stream", self.stream)
+        since = max((event.id for event in timeline if event.kind == self.name), default=0)
+        started = [event for event in timeline if event.kind == "started" and event.id > since]
+        return next((event.at for event in started[::-1] if event.fields.get("generation") == number), None)
 
     def changed(self, connection: Connection, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Record the audited change in the transaction that makes it."""

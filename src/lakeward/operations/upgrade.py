@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, func, select
 
@@ -15,15 +15,19 @@ from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.text import span
-from lakeward.registry import generations, streams
+from lakeward.registry import batches, generations, streams
 from lakeward.registry.generations import Generation
 from lakeward.registry.streams import Stream
 from lakeward.spec.deploy.plan import checkpoint_obstacles, differences
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import stabilization
+from lakeward.supervision.decide.health import State, idle
 from lakeward.supervision.decide.stability import BATCHES, OF_THE_GENERATION, Proving, within
 
 LONGEST_S = 1800.0
 """Longest wait for the proof of stability; the proof continues without the waiting command."""
+QUIET_S = 60.0
+"""A stream that has landed a batch of the new generation is idle after so long without another."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +109,35 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"generation {number} takes over at the next batch boundary{later}; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, it is rolled back"
             )
+        self.context.say(
+            f"generation {number} of {self.stream} takes over at the next batch boundary; waits for its proof: "
+            f"{BATCHES} batches landed within {span(plan.within.total_seconds())}, lag under the limits. Ends earlier "
+            "if nothing waits at the source, or if it is rolled back; Ctrl+C ends only the wait"
+        )
         waited = held.streams[self.stream].wait_until(
-            lambda seen: seen.row.proving is None or seen.row.generation != number,
+            lambda seen: seen.row.proving is None or seen.row.generation != number or self._idle(seen, number),
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
             tolerates=_will_be_rolled_back,
+            missing=self._missing,
         )
         return self.done(self._result(number, waited))
+
+    def _idle(self, seen: ObservedStream, number: int) -> bool:
+        """Whether the generation polls its source and no record comes: its proof may take as long as none does."""
+        last = seen.facts.observations.get(self.stream)
+        if last is None or last.query_state != "idle" or not idle(last) or seen.verdict.state is not State.HEALTHY:
+            return False
+        began = self.began(number)
+        if began is None or last.at < began:
+            return False
+        landed = last.committed_at is not None and last.committed_at > began
+        return not landed or (last.commit_age_s or 0.0) > QUIET_S
+
+    def _missing(self, seen: ObservedStream) -> str | None:
+        """What its proof still needs, in words."""
+        with self.context.connect() as connection:
+            return stabilization.progress(connection, seen.facts, self.stream)
 
     def _accept(self, connection: Connection, plan: UpgradePlan) -> int:
         """Accept the pending generation; under a new number if the checkpoint was replaced since it was deployed."""
@@ -135,6 +161,7 @@ class Upgrade(OnStream[UpgradePlan]):
         after = self.generation(number)
         with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
+            landed = batches.landed(connection, {self.stream: (number, _since(row))}, BATCHES)[self.stream]
         if after.failed_at is not None or row.generation != number:
             raise Unhealthy(
                 f"Generation {number} of stream {self.stream} was rolled back; generation {row.generation} runs again",
@@ -142,7 +169,13 @@ class Upgrade(OnStream[UpgradePlan]):
                 next=f"lakeward streams events {self.stream}",
                 code="LW-2092",
             )
-        return f"generation {number} is stable, {waited}"
+        if row.proving is None:
+            return f"generation {number} is stable, {waited}"
+        first = f"{landed} of {BATCHES} batches landed" if landed else "its first batch is still to come"
+        return (
+            f"generation {number} runs and nothing waits at the source; {first}. Supervision goes on with its proof: "
+            "time without records does not count"
+        )
 
 
 def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) -> None:
@@ -159,6 +192,11 @@ def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) 
             next=f"give the changed stream another id and table (conf/streams/{row.id}.yaml), then: lakeward deploy",
             code="LW-2088",
         )
+
+
+def _since(row: Stream) -> datetime | None:
+    """Since when batches count for the proof; None if it is over."""
+    return None if row.proving is None else Proving.of(row.proving).since
 
 
 def _will_be_rolled_back(seen: ObservedStream) -> bool:

@@ -62,6 +62,7 @@ class Waiting:
         usual_s: float = TIMEOUT_S,
         more_s: float = 0.0,
         tolerates: Callable[[ObservedStream], bool] = lambda seen: False,
+        missing: Callable[[ObservedStream], str | None] = lambda seen: None,
     ) -> str:
         """Observe the stream until `reached` is true; returns how it was reached, as a clause.
 
@@ -70,6 +71,7 @@ class Waiting:
             usual_s: usual limit; the context's own limit wins.
             more_s: added to either limit.
             tolerates: whether the wait goes on although the stream is blocked, e.g. because it is rolled back.
+            missing: what is still missing, in words, if the state of the stream does not say it.
 
         Raises:
             Refused: the stream is blocked.
@@ -99,11 +101,14 @@ class Waiting:
             if now - begun >= limit:
                 raise TimedOut(
                     f"Stream {self.stream} was not {word.split(' by ')[0]} in {span(now - begun)}",
-                    why=f"the stream is {seen.verdict.state}: {why}",
+                    why=f"the stream is {seen.verdict.state}: {why}{_clause(missing(seen))}",
                     next=f"lakeward streams status {self.stream}",
                     code="LW-2096",
                 )
             if seen.verdict.state is not last or now - logged_at >= REPORT_EVERY_S:
+                if now - begun >= RECONCILE_EVERY_S:  # a short wait needs no words
+                    told = f"{self.stream} is {seen.verdict.state} after {span(now - begun)}: {why}"
+                    self.context.say(told + _clause(missing(seen)))
                 log.info(
                     "waiting for stream",
                     stream=self.stream,
@@ -116,7 +121,7 @@ class Waiting:
 
     def started(self, word: str = "started") -> str:
         """Wait until the stream has landed a batch, or runs with nothing to land."""
-        return self.wait_until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
+        return self.wait_until(lambda seen: seen.runs, word)
 
     def stopped(self, *, kill: bool = False) -> str:
         """Wait until the query has ended; with `kill`, kill the driver if that takes too long or cannot be observed."""
@@ -168,6 +173,10 @@ def next_of(row: Stream, generation: Generation | None) -> str:
     except ValueError:  # another version of Lakeward deployed it
         spec = None
     return remedy.of_block(row.id, row.blocked or {}, spec=spec, pending=row.pending_generation)
+
+
+def _clause(missing: str | None) -> str:
+    return "" if missing is None else f"; {missing}"
 
 
 def _stopped(seen: ObservedStream) -> bool:

@@ -158,7 +158,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|Failed to get connection|Connection to \S+ (?:could not|refused)|server closed the connection"
             r"|terminating connection|the database system is (?:starting|shutting)|SQLTransientConnectionException"
             r"|RuntimeMetaException|TTransportException"  # a Hive Metastore's client
-            r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
+            r"|UncheckedSQLException[:)] Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
             r"|Unable to execute HTTP request|AWSClientIOException|EndpointConnectionError|ConnectTimeoutError"
             r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling"
             r"|AWS Error (?:NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING)"  # PyArrow's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import metadata
 
 from sqlalchemy import Connection, func, select, text
@@ -66,7 +67,12 @@ def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Col
                 next="lakeward deploy --plan",
                 code="LW-6003",
             )
-    return plan(known, specs)
+    return [_retired(change) if change.stream in retire else change for change in plan(known, specs)]
+
+
+def _retired(change: Change) -> Change:
+    """The change of a stream that is retired, in place of the words about one whose file is missing."""
+    return replace(change, why="it is retired: it ends at a batch boundary, its table and its history stay")
 
 
 def deploy(

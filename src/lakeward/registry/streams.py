@@ -103,7 +103,7 @@ def get(connection: Connection, stream: str) -> Stream:
             f"There is no stream {stream!r}",
             why=f"Known streams: {', '.join(known) or 'none is deployed yet'}"
             + ("" if near is None else f"; did you mean {near}?"),
-            next="lakeward deploy"
+            next="lakeward streams list   or, of a new file: lakeward deploy"
             if near is None
             else f"lakeward streams status {near}   or, of a new file: lakeward deploy",
             code="LW-6007",

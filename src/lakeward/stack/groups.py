@@ -46,13 +46,18 @@ def resolve(requested: Iterable[str] | None, available: Collection[str] = GROUPS
         )
     unknown = sorted(chosen - set(GROUPS))
     if unknown:
-        raise SpecError(f"Option --only names no part: {unknown[0]}", why=known, next="correct --only", code="LW-7006")
+        raise SpecError(
+            f"Option --only names no part: {unknown[0]}",
+            why=known,
+            next="lakeward stack up   starts all of them",
+            code="LW-7006",
+        )
     elsewhere = sorted(chosen - set(available))
     if elsewhere:
         raise SpecError(
             f"Option --only names a part that this home does not run: {elsewhere[0]}",
             why=f"its services run elsewhere, as `lakeward stack use` recorded in {external.FILE}; {known}",
-            next="correct --only, or name another home: --home DIR",
+            next="lakeward stack up   starts all of this home; or name another: --home DIR",
             code="LW-7034",
         )
     return chosen | {need for group in chosen for need in NEEDS.get(group, set()) if need in available}

@@ -178,7 +178,9 @@ def of_thrash(connection: Connection, facts: Facts) -> str | None:
         next="lakeward streams list --state restarting; a manual start is not suspended",
     )  # fmt: skip
     for name in failed:  # its driver restarts a failed query by itself: it has to wait as well
-        seen = facts.observations.get(name)
+        seen, requested = facts.observations.get(name), facts.start_requests.get(name)
+        if requested is not None and seen is not None and seen.at < requested:
+            continue  # a person has started it since it failed: that start is not suspended
         if seen is not None and seen.query_state == "failed":
             streams.set_run_after(connection, name, until)
     events.record(connection, "stack", STREAMS, "thrash", text)

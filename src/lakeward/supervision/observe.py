@@ -91,6 +91,16 @@ class Facts:
                     down.setdefault(stream, str(incident.fields.get("what") or incident.text))
         return down
 
+    @cached_property
+    def down_next(self) -> dict[str, str]:
+        """Stream -> the command that asks its dependency again, for those of `down`."""
+        found: dict[str, str] = {}
+        for (kind, _), incident in self.incidents.items():
+            if kind == "dependency" and incident.fields.get("next"):
+                for stream in incident.streams:
+                    found.setdefault(stream, str(incident.fields["next"]))
+        return found
+
     @property
     def thrash(self) -> str | None:
         """Why automatic restarts are suspended; None if they are not."""

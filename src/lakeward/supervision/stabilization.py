@@ -77,6 +77,14 @@ def trials(connection: Connection, facts: Facts) -> list[Trial]:
     return [each for each in found if isinstance(each, Trial)]
 
 
+def progress(connection: Connection, facts: Facts, stream: str) -> str | None:
+    """How far the generation of one stream is from being stable, in words; None if nothing is left to prove."""
+    for trial in trials(connection, facts):
+        if trial.stream.id == stream and isinstance(judged := stability.judge(trial), Wait):
+            return f"generation {trial.generation.generation}: {judged.why}"
+    return None
+
+
 def _trial(facts: Facts, stream: Stream, landed: int, last_stable: int | None) -> Trial:
     return Trial(
         stream=stream,

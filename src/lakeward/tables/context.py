@@ -24,7 +24,7 @@ from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.platform.boundary import worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Project, Runtime, absent
-from lakeward.platform.text import whole_number
+from lakeward.platform.text import whole_number, word
 from lakeward.registry.engine import connect
 from lakeward.spec.model.policy import Policy, TableClass
 from lakeward.spec.model.settings import Settings
@@ -193,11 +193,17 @@ class MaintenanceContext:
 
         read = paths.load if paths_only else paths.readable
 
+        def load() -> Table:
+            parts = name_parts(table)
+            if len(parts) < 2:  # PyIceberg's error about it names no table
+                raise NotAName(table)
+            return read(self.catalog, parts)
+
         try:
             with self._reaching():
                 return worded(
                     f"table {table}",
-                    lambda: read(self.catalog, name_parts(table)),
+                    load,
                     through=(NoSuchTableError, NotAName, OperationalError),
                     next=UNREADABLE,
                 )
@@ -206,10 +212,11 @@ class MaintenanceContext:
             near = names if len(names) <= _NEAR else difflib.get_close_matches(table, names, _NEAR, cutoff=0)
             more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
             known = f"{', '.join(near)}{more}" if near else "none yet"
+            meant = [name for name in names if name.endswith(f".{table}")]
             raise SpecError(
                 f"Table {table} does not exist",
                 why=f"Tables of the lake: {known}.",
-                next="lakeward tables health",
+                next=f"lakeward tables health {word(meant[0])}" if len(meant) == 1 else "lakeward tables health",
                 code="LW-4002",
             ) from None
 

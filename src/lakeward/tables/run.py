@@ -17,6 +17,7 @@ import structlog
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.platform.runtime import Project, Runtime
+from lakeward.platform.text import word
 from lakeward.registry import backpressure, maintenance
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.policy import Engine
@@ -189,7 +190,7 @@ def maintain(
         Refused: another run maintains the table, or it must not be maintained.
         SpecError: the table, action or partition does not exist.
     """
-    selected = selected_actions(actions or (["compact"] if partitions else None))
+    selected = selected_actions(actions or (["compact"] if partitions else None), table)
     site = MaintenanceContext.of(runtime, project)
     if selected == (ORPHANS,):
         done = remove_orphans(site, table, holder, dry_run=dry_run)
@@ -221,7 +222,7 @@ def matching(
     Raises:
         SpecError: an action does not exist, or no table matches.
     """
-    selected, site = selected_actions(actions), MaintenanceContext.of(runtime, project)
+    selected, site = selected_actions(actions, pattern), MaintenanceContext.of(runtime, project)
     known = site.names() if set(pattern) & set("*?[") else [pattern]
     if pattern in known:  # a name may have a bracket
         return [_look_at(site, pattern, selected).plan.document()]
@@ -240,8 +241,11 @@ def matching(
     return found
 
 
-def selected_actions(actions: Collection[str] | None) -> tuple[str, ...]:
+def selected_actions(actions: Collection[str] | None, table: str = "nyc.flights") -> tuple[str, ...]:
     """The named actions in the order they run.
+
+    Args:
+        table: the table that an error names.
 
     Raises:
         SpecError: an action does not exist.
@@ -253,14 +257,14 @@ def selected_actions(actions: Collection[str] | None) -> tuple[str, ...]:
             raise SpecError(
                 "Cannot run restore as a maintenance action",
                 why=why,
-                next="lakeward tables restore TABLE --to SNAPSHOT --dry-run",
+                next=f"lakeward tables restore {word(table)} --to 1 --dry-run   names its newest snapshots",
                 code="LW-4018",
             )
         if action not in there:
             raise SpecError(
                 f"Action {action} does not exist",
                 why=f"Valid actions: {', '.join(there)}.",
-                next="lakeward tables maintain TABLE --actions compact,expire",
+                next=f"lakeward tables maintain {word(table)} --actions compact,expire --dry-run",
                 code="LW-4019",
             )
     return tuple(each for each in there if each in (actions or ORDER))

@@ -71,3 +71,31 @@ def test_a_sample_shows_what_would_land_and_what_would_not_and_touches_nothing(
     assert said["columns"]["name"] == "string"
     assert said["notes"] == ["only duplicates within the sample are dropped"]
     assert sorted(str(each) for each in tmp_path.rglob("*")) == before
+
+
+def test_a_stream_that_reads_no_table_has_a_preview_too(kafka: Any, lake: Lake, tmp_path: Path) -> None:
+    topic = str(kafka.create_topic())
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic, b'{"n": 1}')
+    assert producer.flush(60) == 0
+    project, home = tmp_path / "project", Home(tmp_path / "home")
+    (project / "conf" / "streams").mkdir(parents=True)
+    plain = f"""
+owner: x
+source: {{kafka: {{topics: [{topic}], max_offsets_per_trigger: 10}}}}
+decode: {{json: "n INT"}}
+transform: {{sql: SELECT * FROM source}}
+sink: {{iceberg: {{table: a.b}}}}
+"""
+    (project / "conf" / "streams" / "a.yaml").write_text(plain)
+    home.runtime_file.parent.mkdir(parents=True)
+    runtime = Runtime(
+        registry_url_file=tmp_path / "none", lake=lake, checkpoints=str(tmp_path / "ck"),
+        kafka={"lakeward_kafka": kafka.bootstrap}, drivers=tmp_path / "drivers", jars=jars.spark_folder(),
+    )  # fmt: skip
+    home.runtime_file.write_text(runtime.model_dump_json())
+    command = [sys.executable, "-m", "lakeward", "streams", "preview", "a", "-o", "json"]
+    command += ["--project", str(project), "--home", str(home.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert [row["n"] for row in json.loads(done.stdout)["rows"]] == [1]

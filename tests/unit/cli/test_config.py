@@ -176,3 +176,10 @@ def test_a_table_of_a_further_catalog_has_its_policy(lakeward, tmp_path):
     code, out, _ = lakeward("tables", "policy", "dev.a.good", "-o", "json")
     document = json.loads(out)
     assert (code, document["table"], document["policy"]["class"]) == (0, "dev.a.good", "foreign")
+
+
+def test_a_deploy_in_a_folder_without_a_project_names_it_and_no_file_to_correct(lakeward, tmp_path):
+    code, _, said = lakeward("deploy", project=tmp_path / "conf")
+    assert code == 2
+    assert "There is no Lakeward project here [LW-1385]" in said
+    assert "next: lakeward init lakehouse " in said

@@ -35,6 +35,12 @@ def test_doctor_says_whether_anybody_looks_after_the_streams(site: Any) -> None:
     assert "streams_reconcile" in late["next"]
 
 
+def test_the_state_of_the_stack_names_the_command_that_starts_what_is_down(site: Any) -> None:
+    answer = site.lakeward("stack", "status", "-o", "json")
+    assert answer.code == 3
+    assert "next: lakeward stack up " in answer.err
+
+
 def test_doctor_without_a_registry_says_nothing_of_it(site: Any, tmp_path: Any) -> None:
     site._capture.readouterr()
     with suppress(SystemExit):

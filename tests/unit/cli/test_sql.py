@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 
-from lakeward.cli.sql import _value, check
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.cli.sql import _next, _reason, _value, check, refusal
+from lakeward.platform.errors import DependencyDown, Refused, SpecError
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,33 @@ def test_everything_else_is_refused_unless_written_so(text):
 def test_anything_but_one_statement_is_refused(text):
     with pytest.raises(SpecError):
         check(text, write=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        ("[TABLE_OR_VIEW_NOT_FOUND] The table or view `a` cannot be found. line 1 pos 14;\n'Project [*]\n"
+         "+- 'UnresolvedRelation [a], [], false\n\nJVM stacktrace:\norg.apache", "lakeward tables health "),
+        ("[DIVIDE_BY_ZERO] Division by zero.", "correct the statement"),
+    ],
+)  # fmt: skip
+def test_what_spark_refuses_is_said_without_plan_and_trace(said, then):
+    assert _next(Exception(said)).startswith(then)
+    assert not re.search(r"Project|Unresolved|stacktrace", _reason(Exception(said)))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "then"),
+    [
+        ("(org.apache.iceberg.jdbc.UncheckedSQLException) Failed to connect: jdbc:postgresql://127.0.0.1:1/catalog",
+         DependencyDown, "lakeward stack status"),
+        ("[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'.", SpecError, "correct the statement"),
+    ],
+)  # fmt: skip
+def test_a_part_that_is_away_is_not_taken_for_a_wrong_statement(said, kind, then):
+    error = refusal(Exception(said))
+    assert isinstance(error, kind)
+    assert error.next.startswith(then)
 
 
 def test_cells_become_json():

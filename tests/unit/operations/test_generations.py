@@ -6,13 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import func
 
+from lakeward.operations import waiting
 from lakeward.operations.operation import HeldLocks
 from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.rollback import Rollback
 from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused, Unhealthy
-from lakeward.registry import changes, drivers, events, generations, streams
+from lakeward.registry import changes, drivers, events, generations, observations, streams
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide.stability import Proving
 from lakeward.supervision.startup_grace import StartupGracePeriod
@@ -65,10 +67,10 @@ def operator(connected, runtime, backend, monkeypatch):
         StartupGracePeriod, "answered", lambda self, server_up_s: None
     )  # the test's server has only just started
 
-    def make(wrong: list[str] | None = None, sleep=lambda s: None) -> Runner:
+    def make(wrong: list[str] | None = None, sleep=lambda s: None, say=lambda text: None) -> Runner:
         return Runner(
             connected, runtime, author="ada", holder="test", backend=backend,
-            analyse=lambda spec, has, runtime: wrong or [], timeout_s=120.0, sleep=sleep,
+            analyse=lambda spec, has, runtime: wrong or [], timeout_s=120.0, sleep=sleep, say=say,
         )  # fmt: skip
 
     return make
@@ -159,6 +161,81 @@ def test_waiting_for_an_upgrade_ends_well_when_it_is_proven_and_with_3_when_it_i
     assert failed.value.exit_code == 3
 
 
+@pytest.fixture
+def polled(runtime, connected):
+    """What the new generation's driver writes once it polls a source without records."""
+    runtime.drivers.mkdir(parents=True, exist_ok=True)
+    (runtime.drivers / "mode").write_text("quiet")  # the test's driver lands nothing by itself
+
+    def poll(number: int = 2, *, late: bool = False, **seen: Any) -> None:
+        with connected() as connection:
+            events.record(connection, "stream", "flights", "started", "now", generation=number)
+        if late:
+            return  # what the registry has is still the report of the old generation
+        with connected() as connection:
+            observations.record(connection, "flights", **{"query_state": "idle", "lag_records": 0, **seen})
+
+    return poll
+
+
+def test_waiting_for_the_upgrade_of_an_idle_stream_ends_when_its_driver_polls(
+    operator, generation, connected, polled
+) -> None:
+    generation(1)
+    generation(2, trigger={"every": "5s"})
+    lines: list[str] = []
+    outcome = operator(sleep=lambda _: polled(), say=lines.append).run(Request(StreamOperation.UPGRADE, "flights"))
+    assert "generation 2 runs and nothing waits at the source; its first batch is still to come" in outcome.detail
+    assert row(connected).proving["generation"] == 2  # supervision goes on with it
+    assert "waits for its proof: 5 batches landed within 10 min" in lines[0]
+    assert "Ends earlier if nothing waits" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"query_state": "running"},
+        {"lag_records": 3, "lag_s": 1.0},
+        {"number": 1},
+        {"committed_at": func.now() + timedelta(seconds=1)},
+        {"late": True},
+    ],
+    ids=["has not polled", "records wait", "the old one", "has just landed", "reported before"],
+)
+def test_it_is_not_idle_while(operator, generation, connected, polled, seen) -> None:
+    generation(1)
+    operator().reconcile()  # its driver runs
+    generation(2, trigger={"every": "5s"})
+    with connected() as connection:
+        observations.record(connection, "flights", query_state="idle", lag_records=0)
+    looks: list[int] = []
+
+    def prove(_: float) -> None:
+        looks.append(1)
+        polled(**seen)
+        if len(looks) > 3:
+            with connected() as connection:
+                generations.mark_stable(connection, "flights", 2)
+                streams.set_proving(connection, "flights", None)
+
+    assert "generation 2 is stable" in operator(sleep=prove).run(Request(StreamOperation.UPGRADE, "flights")).detail
+
+
+def test_a_long_wait_says_what_is_missing(operator, generation, connected, polled, monkeypatch) -> None:
+    monkeypatch.setattr(waiting, "RECONCILE_EVERY_S", 0.0)
+    monkeypatch.setattr(waiting, "REPORT_EVERY_S", 0.0)
+    generation(1)
+    generation(2, trigger={"every": "5s"})
+    lines: list[str] = []
+
+    def poll(_: float) -> None:
+        if any("generation 2: 0 of 5 batches landed" in line for line in lines):
+            polled()
+
+    operator(sleep=poll, say=lines.append).run(Request(StreamOperation.UPGRADE, "flights"))
+    assert any("flights is starting after" in line for line in lines)
+
+
 def test_a_rollback_restores_the_last_stable_generation_from_the_registry(operator, generation, connected) -> None:
     generation(1)
     generation(2, trigger={"every": "5s"})
@@ -214,6 +291,21 @@ def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator,
         operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=1))
     with pytest.raises(Refused, match="Cannot roll back stream flights to generation 7"):
         operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=7))
+
+
+def test_a_rollback_forwards_names_a_way_that_there_is(operator, generation, connected) -> None:
+    def told() -> str:
+        with pytest.raises(Refused, match="a rollback goes to an earlier one") as refused:
+            operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=9))
+        return str(refused.value.next)
+
+    generation(1)
+    assert told() == "change conf/streams/flights.yaml, then: lakeward deploy"
+    generation(2, trigger={"every": "5s"})
+    assert told().startswith("lakeward streams upgrade flights --wait")
+    with connected() as connection:
+        streams.accept(connection, "flights", generation=2, driver="nyc")
+    assert told().startswith("lakeward streams rollback flights --to-generation 1")
 
 
 def test_a_rollback_to_no_stable_generation_names_the_one_before(operator, generation, connected) -> None:

@@ -51,6 +51,7 @@ def test_our_own_types_decide_first(error: Exception, expected: FailureClass) ->
         ("NoSuchBucketException: The specified bucket does not exist", FailureClass.CONFIG),
         ("java.net.ConnectException: Connection refused", FailureClass.DEPENDENCY),
         ("PSQLException: FATAL: the database system is shutting down", FailureClass.DEPENDENCY),
+        ("(org.apache.iceberg.jdbc.UncheckedSQLException) Failed to connect: jdbc:x", FailureClass.DEPENDENCY),
         ("org.apache.spark.sql.AnalysisException: [UNRESOLVED_COLUMN]", FailureClass.CONFIG),
         ("[TABLE_OR_VIEW_NOT_FOUND] nyc.planes", FailureClass.CONFIG),
         ("[DIVIDE_BY_ZERO] Division by zero", FailureClass.POISON),

@@ -118,7 +118,8 @@ def test_a_stream_whose_file_is_gone_goes_on_until_it_is_retired(registry):
     put(registry, specs())
     assert put(registry, {}).change == "removed"
     assert streams.get(registry, "a").desired == "running"
-    put(registry, {}, retire=["a"])
+    assert "to end and retire it" in preview(registry, {})[0].why
+    assert put(registry, {}, retire=["a"]).why.startswith("it is retired")
     row = streams.get(registry, "a")
     assert row.desired == "stopped"
     assert row.removed_at is not None

@@ -28,4 +28,5 @@ def test_an_unknown_part_is_named_with_the_known_ones() -> None:
     with pytest.raises(SpecError, match="postgers") as error:
         groups.resolve(["postgers"])
     assert "postgres, kafka" in error.value.why
+    assert error.value.next.startswith("lakeward stack up")
     assert error.value.exit_code == 2

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from lakeward.platform import ports
-from lakeward.registry import drivers, events, restarts, schema, streams
+from lakeward.registry import drivers, events, observations, operations, restarts, schema, streams
 from lakeward.registry import incidents as kept
 from lakeward.registry.schema import drivers as launches
 from lakeward.registry.schema import generations as table
@@ -183,10 +183,19 @@ def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
                 connection, driver=name, stream=None, failure_class="infra", error="who knows", attempt=1,
                 delay=timedelta(0), exit_code=1,
             )  # fmt: skip
+    with connected() as connection:
+        for name in ("s0", "s1"):
+            observations.record(connection, name, query_state="failed")
+    with connected() as connection:  # a person starts one of them after it failed
+        operations.begin(connection, "s1", "start", author="ann", holder="h", token="o", comment="")
     summary = reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0)
-    assert summary.launched == []
+    assert summary.launched == ["s1"]
     assert list(open_ones(connected)) == [("thrash", "streams")]
-    assert all("automatic restarts are suspended" in each.why for each in summary.states.values())
+    with connected() as connection:
+        assert streams.get(connection, "s0").run_after is not None
+        assert streams.get(connection, "s1").run_after is None
+    waits = [name for name, each in summary.states.items() if "automatic restarts are suspended" in each.why]
+    assert sorted(waits) == ["s0", "s2", "s3", "s4"]
     from sqlalchemy import text
 
     with connected() as connection:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from typed import commands
 
 from lakeward.platform.errors import SpecError
 from lakeward.tables.erase.where import QuarantinedRows, parse
@@ -81,8 +83,10 @@ def test_bytes_that_are_no_text_are_counted(schema: Any, erase: bool) -> None:
 
 @pytest.mark.parametrize("text", ["id = 'x'", "no = 1", "id", "true", "id = 1; DROP TABLE t", "id IN ()"])
 def test_what_is_no_condition(schema: Any, text: str) -> None:
-    with pytest.raises(SpecError, match="--where"):
+    with pytest.raises(SpecError, match="--where") as refused:
         parse(text, schema, "t")
+    [command] = commands(refused.value.next or "")
+    parse(shlex.split(command)[-2], schema, "t")  # the example is about the table's own columns
 
 
 def test_a_condition_prints_no_value(schema: Any) -> None:

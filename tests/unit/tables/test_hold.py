@@ -50,8 +50,9 @@ def test_what_cannot_be_held_or_lifted_says_why(registry, table):
 
 @pytest.mark.parametrize(("until", "for_"), [(None, None), ("2026-11-21", "2h"), ("noon", None), (None, "soon")])
 def test_a_time_nobody_can_read_is_refused(until, for_):
-    with pytest.raises(SpecError):
+    with pytest.raises(SpecError) as refused:
         until_when(until, for_)
+    assert refused.value.next.endswith("--for 2h")  # a time in an example would be over one day
 
 
 def test_a_time_without_a_zone_is_utc():

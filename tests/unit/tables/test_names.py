@@ -39,6 +39,13 @@ def site(tmp_path):
     catalog.close()
 
 
+@pytest.mark.parametrize(("typed", "then"), [("c d", '"a-b.c d"'), ("flights", ""), ("nope", ""), ("v1.2", "")])
+def test_a_name_without_its_namespace_is_no_table_and_the_one_that_was_meant_is_named(site, typed, then):
+    with pytest.raises(SpecError, match="does not exist") as refused:
+        site.load(typed)
+    assert refused.value.next == f"lakeward tables health {then}".strip()
+
+
 def test_all_tables_are_listed_and_loaded_by_the_listed_name(site):
     names = site.names()
     assert sorted(map(name_parts, names)) == sorted(NAMES)

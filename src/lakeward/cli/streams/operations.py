@@ -83,10 +83,11 @@ def upgrade(
     tag: Tag = None,
     max_parallel: MaxParallel = 1,
 ) -> None:
-    """Run the pending generation from the next batch boundary on. With --wait: until it is proven stable.
+    """Run the pending generation from the next batch boundary on. With --wait: until it is proven stable or idle.
 
-    Refused, with nothing stopped, if it cannot continue the checkpoint or its SQL fails analysis. A generation that
-    does not land its first batches in time, or lags, is rolled back automatically: exit code 3.
+    Idle: its driver runs and nothing waits at the source; the proof goes on without the command. Refused, with nothing
+    stopped, if it cannot continue the checkpoint or its SQL fails analysis. A generation that does not land its first
+    batches in time, or lags, is rolled back automatically: exit code 3.
     """
     _operate("upgrade", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait)
 
@@ -217,7 +218,7 @@ def _operate(
         raise SpecError(
             "Name one stream, or several with --tag",
             why="exactly one of STREAM and --tag is needed",
-            next=f"lakeward streams {operation} flights --wait",
+            next="lakeward streams list   shows the streams and, with -o json, their tags",
             code="LW-1233",
         )
     runner = runner_of(how.timeout)

@@ -144,7 +144,7 @@ class KeptIn(Enum):
 
     PROPERTY = (
         "property {key}",
-        "set the property to its value in an earlier metadata file of the table; then: lakeward streams audit {stream}",
+        "restore the position from a backup of the table; or give the stream a new id and a new table",
     )
     DELTA_LOG = (
         "the domain metadata {key} of the Delta log",

@@ -90,6 +90,10 @@ class FilesStreamSource(StreamSource):
     def logged(self) -> bool:
         return True
 
+    def restorable(self, position: str, beside: str | None) -> bool:
+        copy = None if beside is None else mirror.place(beside, self.stream, self.name)
+        return position == NO_DATA or (copy is not None and mirror.find(self.access, copy, position) is not None)
+
     def opened(self, files: Reader, folder: str, beside: str | None) -> None:
         self.log = SourceLog(files, folder)
         self._copy = None if beside is None else mirror.place(beside, self.stream, self.name)

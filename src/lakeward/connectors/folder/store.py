@@ -63,7 +63,7 @@ def newest(path: Path, stream: str) -> Position | None:
         raise Blocked(
             f"Folder {path} belongs to stream {owner}",
             why=f"a folder has one writer, and stream {stream} would continue the count of {owner}",
-            next=f"name another path in conf/streams/{stream}.yaml, then: lakeward deploy",
+            next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             reason="diverged",
             code="LW-3061",
         )

@@ -67,7 +67,8 @@ def check(
             why=f"retention deleted {ranges} before the stream read the topic for the first time, and Spark begins an "
             "added topic at offset 0",
             next=f'lakeward streams reset {stream} --to available --comment "topic added"   begins it at its first '
-            f"available record; or remove the topic from conf/streams/{stream}.yaml, then: lakeward deploy",
+            f"available record; or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: "
+            "lakeward deploy",
             reason="topic-added-late",
             code="LW-3483",
         )

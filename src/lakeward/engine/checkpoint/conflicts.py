@@ -65,7 +65,7 @@ def renamed(
         landed: the positions of other streams in the table.
         declared: the declared streams; a declared one that reads the same topics is a stream of its own.
         topic_ids: topic -> id, of this stream's sources.
-        otherwise: stream id -> what to do if both are required, as the text after `or, if both are meant`.
+        otherwise: stream id -> what to do if both are required, as the text after `or if both are meant`.
     """
     if not checkpoint.empty:
         return None
@@ -78,7 +78,8 @@ def renamed(
             f"Table {table} holds {', '.join(same)} already, landed by stream {name}",
             f"{name} is not declared any more, and {stream} would land the same records again from the start "
             f"({position.totals.landed:,} rows up to seq {position.seq})",
-            f"give it the id {name} again (id: {name} in its file); or, if both are meant{otherwise(name)}",
+            f"give it the id {name} again (id: {name} in its file), then: lakeward deploy --retire {stream}; "
+            f"or if both are meant{otherwise(name)}",
         )
     return None
 

@@ -110,6 +110,12 @@ def classify(
     return Verdict(Finding.CLEAN if newest == committed else Finding.REPLAY)
 
 
+def from_a_copy(stream: str) -> str:
+    """The ways of a stream whose checkpoint cannot be made from the table's position."""
+    another = f"give the stream a new id and a new table (conf/streams/{stream}.yaml)"
+    return f"restore the checkpoint from a copy; or {another}"
+
+
 def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
     if checkpoint.empty:
         if not expected:

@@ -72,7 +72,7 @@ class DeltaStreamSink(ExactSink[DeltaWriter]):
     def remove_position_hint(self, other: str) -> str:
         # Only a commit through Delta's own API removes domain metadata.
         own_table = super().remove_position_hint(other)
-        return f"{own_table}: the position of the other one cannot be taken out of a Delta table"
+        return f"{own_table} (the position of the other one cannot be taken out of a Delta table)"
 
     @property
     def _schema(self) -> LakeSchema:

@@ -152,7 +152,7 @@ class ExactSink(ABC, Generic[W]):
 
     def remove_position_hint(self, other: str) -> str:
         """How to remove the position of stream `other` from the table, as the end of a sentence."""
-        return ", land into a table of its own"
+        return ": give the stream a new id and a new table"
 
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running."""

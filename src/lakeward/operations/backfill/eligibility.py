@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.platform.errors import Refused
+from lakeward.platform.text import word
 from lakeward.spec.checks.quarantine import blocks_readers
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.windows import NoWindow, Window, window_of
@@ -28,7 +29,7 @@ def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
         raise Refused(
             f"Cannot backfill stream {spec.id}{f' into {into}' if into else ''}",
             why=why,
-            next=next_ or f"lakeward streams reset {spec.id} --to TIME --dry-run   reads the stream itself again",
+            next=next_ or f"lakeward streams reset {spec.id} --to earliest --dry-run   reads the stream itself again",
             code="LW-2002",
         )
 
@@ -47,7 +48,7 @@ def overwritable(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
         raise Refused(
             f"Cannot overwrite rows of stream {spec.id}",
             why=why,
-            next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE --dry-run",
+            next=_elsewhere(spec),
             code="LW-2003",
         )
 
@@ -83,7 +84,7 @@ def repairable(spec: StreamSpec, readers: Sequence[str] = ()) -> Window:
         raise Refused(
             f"Cannot repair windows of stream {spec.id}",
             why=str(error),
-            next=f"lakeward streams reset {spec.id} --to TIME --dry-run   reads the stream itself again",
+            next=f"lakeward streams reset {spec.id} --to earliest --dry-run   reads the stream itself again",
             code="LW-2005",
         ) from None
 
@@ -106,9 +107,17 @@ def _repairable(spec: StreamSpec, readers: Sequence[str]) -> Window:
     return window_of(str(spec.transform.sql))
 
 
+def _elsewhere(spec: StreamSpec) -> str:
+    """The step that lands the records in a table of their own; for another sink than Iceberg, that of the stream."""
+    if spec.sink.iceberg is None:
+        return f"lakeward streams reset {spec.id} --to earliest --dry-run   reads the stream itself again"
+    into = word(f"{spec.sink.iceberg.table}_again")
+    return f"lakeward streams backfill {spec.id} --from earliest --into {into} --dry-run"
+
+
 def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, str]:
     sink = spec.sink.iceberg
-    elsewhere = f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE --dry-run"
+    elsewhere = _elsewhere(spec)
     if sink is None:
         return f"its sink is {spec.sink.connector}; backfills support Iceberg tables only, so far", ""
     if len(spec.sources) > 1:
@@ -120,7 +129,7 @@ def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, 
         )
     if files and into is None and sink.mode == "append":
         return "its sink only appends: rows of these files that are in the table would land a second time", (
-            f"lakeward streams backfill {spec.id} --from-files PATTERN --into NAMESPACE.TABLE --dry-run"
+            f"the same command with --into {word(f'{sink.table}_again')} --dry-run"
         )
     if not files and spec.source.kafka is None:
         return f"its source is {spec.source.connector}; backfills support Kafka sources only, so far", ""

@@ -234,7 +234,7 @@ def loaded(lake: Catalog, stream: str, table: str) -> Table:
         raise refused(
             stream,
             f"table {table} does not exist, and the stream's position was in it",
-            "restore it from a backup of the catalog, or give the stream a new id and a new table",
+            f"lakeward streams status {stream}   shows whether anything has landed, and what brings the table back",
         ) from None
 
 

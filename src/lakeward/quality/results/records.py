@@ -293,6 +293,8 @@ _OF_THE_MOMENT = re.compile(
 def after_error(table: str, errors: Sequence[str]) -> str:
     """The next command after a run that could not compute, by what it said: the suite may be right as it is."""
     run = f"lakeward quality run {word(table)}"
+    if errors and all("It is not in the catalog" in error for error in errors):
+        return f"lakeward streams list   shows whether the stream whose first batch creates it runs, then: {run}"
     if errors and all(map(_OF_THE_MOMENT.search, errors)):
         return f"{run}   the table changed while it was read; if it is said again: lakeward tables why {word(table)}"
     return f"lakeward quality lint   then: {run}"

@@ -86,6 +86,10 @@ def shown(value: Any) -> Any:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 
+NO_PROJECT = "conf/streams"
+"""The file of the one problem that a folder without a project has."""
+
+
 def raise_if_any(problems: Sequence[Problem], next: str = "lakeward config validate") -> None:
     """Raise if the problems include an error.
 
@@ -96,4 +100,7 @@ def raise_if_any(problems: Sequence[Problem], next: str = "lakeward config valid
     if errors:
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
         listed = "\n        ".join(problem.text() for problem in errors)
+        if all(problem.file == NO_PROJECT for problem in errors):
+            next = "lakeward init lakehouse   creates a project there; or name yours: --project DIR"
+            raise SpecError("There is no Lakeward project here", why=listed, next=next, code="LW-1385")
         raise SpecError(f"The specs have {count}", why=listed, next=f"correct the file, then: {next}", code="LW-1005")

@@ -31,10 +31,15 @@ _ENDS = re.compile(
     r"lakeward (?:streams (?:start|upgrade|recover|restart|reset|skip-batch|rollback|audit|status)|deploy|stack status)"
 )
 """Commands that start the stream themselves, or only read: no start follows them."""
-_OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id")
+_OTHER_STREAM = re.compile(r"\bnew (?:id|table)\b|another id|\bthe id \S+ again\b")
+_OF_THE_SOURCE = frozenset({"source-expired", "topic-added-late"})
+"""Reasons that no checkpoint ends: the source has no longer what comes next."""
 PUT_BACK = frozenset({"no-position", "position-unreadable"})
 """Reasons after which `recover` puts the position of an Iceberg table back: possible for every shape of a stream."""
 _WAYS = re.compile(r"(?:;|,) or:? ")
+
+_WAITS = frozenset({State.STARTING, State.RESTARTING, State.STALLED})
+"""States that end by themselves when a dependency answers again: no start helps before."""
 
 SUPERVISED = Presence(Supervised.OK)
 
@@ -54,6 +59,8 @@ class Situation:
         held: until when automatic restarts are held, in words; None if they are not.
         late: why records are late (`Facts.late`); None if few are.
         awaited: what people have to make before a start can succeed, e.g. a topic; None if nothing is missing.
+        down: its dependency that does not answer, in words; None if all answer.
+        down_next: the command that asks it again.
         deleted: topics that it has landed from and that are missing; empty if none is.
     """
 
@@ -70,6 +77,8 @@ class Situation:
     held: str | None = None
     late: str | None = None
     awaited: str | None = None
+    down: str | None = None
+    down_next: str = "lakeward stack status"
     deleted: str = ""
 
 
@@ -102,7 +111,7 @@ def remedy(seen: Situation) -> Remedy:
         return Remedy(command, f"{command}   because supervision is missing: a failure would not restart it", command)
     if seen.state is State.UNKNOWN:
         return step
-    if seen.deleted and seen.state is State.RESTARTING:
+    if (seen.deleted and seen.state is State.RESTARTING) or (seen.down is not None and seen.state in _WAITS):
         return Remedy(step.command, f"{step.text}; {supervise}", step.acts)
     command = f"lakeward streams {'restart' if seen.state is State.STALLED else 'start'} {seen.stream} --wait"
     first = f"{seen.awaited}; then: {command}" if seen.awaited is not None else command
@@ -119,6 +128,9 @@ def _of_state(seen: Situation) -> Remedy:
     if state is State.RESTARTING and seen.held is not None:
         start = f"lakeward streams start {name} --wait"
         return Remedy(start, f"{start}   lifts the hold: nothing restarts it before {seen.held}", start)
+    if state in _WAITS and seen.down is not None:
+        text = f"{seen.down_next}   it starts by itself when this is over: {seen.down}"
+        return Remedy(seen.down_next, text, seen.down_next)
     if state is State.RESTARTING and seen.deleted:
         return _of_deleted(name, seen.deleted, seen.spec)
     if state is State.RESTARTING and seen.awaited is not None:
@@ -209,7 +221,8 @@ def of_block(
     ways = [_renewed(stream, way) for way in ways]
     fit = [way for way in ways if puts_back or not _refused(way, spec)]
     if not fit:
-        fit = [f"restore the checkpoint from a copy, then: {start}", new_id(stream)]
+        copy = f"restore the checkpoint from a copy, then: {start}"  # it brings no record of the source back
+        fit = [new_id(stream)] if blocked.get("reason") in _OF_THE_SOURCE else [copy, new_id(stream)]
     return "; or ".join(_for_sink(way, spec) if _ENDS.search(way) else f"{way}; then: {start}" for way in fit)
 
 

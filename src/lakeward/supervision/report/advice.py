@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lakeward.platform.errors import code_in
-from lakeward.platform.failures import Cause, judge
+from lakeward.platform.failures import Cause, FailureClass, judge
 from lakeward.platform.text import listed, minute
 from lakeward.registry.backpressure import Level
 from lakeward.supervision.decide.remedy import Situation, remedy
@@ -66,6 +66,8 @@ def situation(m: Material) -> Situation:
         held=minute(held) if held is not None and held > m.facts.now else None,
         late=m.facts.late(name),
         awaited=_awaited(m),
+        down=m.facts.down.get(name) or _unanswered(m),
+        down_next=m.facts.down_next.get(name, "lakeward stack status"),
         deleted=_deleted(m),
     )
 
@@ -79,6 +81,14 @@ def _awaited(m: Material) -> str | None:
         return None
     lines = (line.strip() for line in failure.error.splitlines())
     return next((line.removeprefix("next:").strip() for line in lines if line.startswith("next:")), None)
+
+
+def _unanswered(m: Material) -> str | None:
+    """What does not answer this report either, where the stream failed because of it and no pass has said so yet."""
+    failure, trouble = m.facts.failure(m.stream), m.sources_read.trouble
+    if failure is None or failure.failure_class != FailureClass.DEPENDENCY or not trouble:
+        return None
+    return trouble[0]
 
 
 def _deleted(m: Material) -> str:

@@ -108,7 +108,7 @@ def _safe(report: StreamDocument) -> str:
         return "nothing has landed yet" if report["committed_at"] is None else "not known: no table records it"
     names = (
         ("seq", safe["seq"]),
-        ("batch", safe["batch_id"]),
+        ("batch", safe["batch_id"] if _a_batch(safe["batch_id"]) else None),
         ("generation", safe["generation"]),
         ("snapshot", safe["snapshot_id"]),
     )
@@ -148,10 +148,15 @@ def _risk(report: StreamDocument) -> str:
     )
 
 
+def _a_batch(number: int | None) -> bool:
+    """Whether it is a batch's number: an operation that moved the position left -1."""
+    return number is not None and number >= 0
+
+
 def _landed(report: StreamDocument) -> str:
     if report["committed_at"] is None:
         return "never"
-    batch = f", batch {report['batch_id']}" if report["batch_id"] is not None else ""
+    batch = f", batch {report['batch_id']}" if _a_batch(report["batch_id"]) else ""
     return f"{span(report['commit_age_s'])} ago, {moment(report['committed_at'])}{batch}, into {report['sink']}"
 
 

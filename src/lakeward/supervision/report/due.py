@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from lakeward.platform.boundary import attempt, worded
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import minute
 from lakeward.registry import events, streams
 from lakeward.registry.streams import Stream
 from lakeward.supervision.backends.base import Backend
@@ -112,7 +113,10 @@ def read(
         with connect() as connection:
             row = streams.get(connection, stream)
         raise SpecError(
-            f"Stream {stream} was removed", why=f"at {row.removed_at}", next="lakeward streams list", code="LW-2504"
+            f"Stream {stream} was removed",
+            why=f"at {minute(row.removed_at)}" if row.removed_at else "",
+            next="lakeward streams list",
+            code="LW-2504",
         )
     gathered = partial(material.gather, connect, runtime, view, stream)
     return view, worded(f"stream {stream}", lambda: document(gathered()), next="lakeward streams list")

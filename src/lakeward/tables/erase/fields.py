@@ -79,6 +79,15 @@ class Fields:
     def __init__(self, schema: Schema) -> None:
         self._by_path = dict(_walk(schema.as_struct()))
 
+    @property
+    def example(self) -> str:
+        """A condition on one of the columns, as the command takes it."""
+        values = {"string": "'a value'", "int": "42", "long": "42", "date": "'2026-01-31'"}
+        for path, field in self._by_path.items():
+            if str(field.field_type) in values:
+                return f"{written(path)} = {values[str(field.field_type)]}"
+        return f"{written(next(iter(self._by_path)))} IS NULL"
+
     def find(self, parts: Sequence[Part]) -> Field:
         """The field of a name: a column that has exactly this name, with its dots, before a path through structs.
 

@@ -208,7 +208,7 @@ def _wrong(table: str, why: str, fields: Fields) -> SpecError:
     return SpecError(
         f"Option --where is not a condition on the rows of {table}",
         why=f"{why}; its columns: {fields.known()}; comparisons, IN, BETWEEN, LIKE 'begins%', IS NULL, AND, OR, NOT",
-        next=f'e.g. lakeward tables erase {word(table)} --where "customer_id = 42" --dry-run',
+        next=f"e.g. lakeward tables erase {word(table)} --where {word(fields.example)} --dry-run",
         code="LW-4005",
     )
 

@@ -11,7 +11,7 @@ from lakeward.operations.backfill.work import Report
 def test_what_cannot_be_done_is_said_before_anything_starts(site: Any) -> None:
     answer = site.lakeward("streams", "backfill", "flights", "--from", "earliest", "--comment", "x")
     assert answer.code == 4
-    assert "its sink only appends" in answer.err and "--into NAMESPACE.TABLE" in answer.err
+    assert "its sink only appends" in answer.err and "--into nyc.flights_again" in answer.err
 
     answer = site.lakeward("streams", "backfill", "flights", "--from", "earliest")
     assert answer.code == 2

@@ -219,7 +219,7 @@ def test_a_stream_under_a_new_id() -> None:
     assert verdict is not None
     assert verdict.finding is Finding.RENAMED
     assert "landed by stream old" in verdict.what
-    assert verdict.next.endswith("or, if both are meant: forget old")
+    assert verdict.next.endswith("then: lakeward deploy --retire new; or if both are meant: forget old")
     assert renamed(fresh, {"new": "", "old": ""}, ids) is None, "another stream"
     assert renamed(fresh, {"new": ""}, {"flights": "id-2"}) is None, "another topic"
     assert renamed(kept(end("flights", 1)), {}, ids) is None, "it has begun already"

@@ -109,7 +109,7 @@ def test_a_new_stream_id_for_landed_topics_is_a_conflict_and_names_the_way_out(r
     found = sink.conflict("/elsewhere", NEW, dict, TOPICS)
     assert found is not None
     assert found.finding is Finding.RENAMED
-    assert found.next.endswith("if both are meant, land into a table of its own")
+    assert found.next.endswith("if both are meant: give the stream a new id and a new table")
     assert sink.conflict("/elsewhere", NEW, lambda: {"before": "/c"}, TOPICS) is None, "it is declared"
     assert sink.conflict("/elsewhere", NEW, lambda: None, TOPICS) is None, "the registry does not answer"
     assert sink.conflict("/elsewhere", NEW, dict, {"t": "id-2"}) is None, "another topic"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from typed import commands, parsed
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.quarantine import quarantine_stream_name
@@ -42,6 +44,9 @@ def test_what_is_in_the_way_is_named(sink: dict[str, Any], into: str | None, why
     with pytest.raises(Refused) as refused:
         suited(_spec(sink), into)
     assert refused.value.why.startswith(why)
+    for command in commands(refused.value.next):
+        parsed(command)
+    assert not re.search(r"\b(TIME|NAMESPACE|TABLE)\b", refused.value.next)
 
 
 def test_other_sources_are_not_read_in_ranges_yet() -> None:
@@ -69,7 +74,8 @@ def test_what_cannot_be_overwritten_is_named(
     with pytest.raises(Refused) as refused:
         overwritable(_spec(sink, **more), readers)
     assert refused.value.why.startswith(why)
-    assert "--into NAMESPACE.TABLE" in (refused.value.next or "")
+    where = "streams reset s" if "delta" in sink else "--into a.t_again"
+    assert where in (refused.value.next or "")
 
 
 def test_files_stand_for_topics_and_for_files_only() -> None:

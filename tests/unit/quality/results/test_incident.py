@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
-from lakeward.quality.results import incident
+from lakeward.quality.results import incident, records
 from lakeward.quality.results.json_values import masked
 from lakeward.quality.results.records import Result
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
@@ -35,6 +35,12 @@ def held(line: Any, *checks: Check, verdict: Verdict = Verdict.HOLD, run: str = 
         {"stream": "s", "from_seq": 3, "to_seq": 3, "batches": 1, "start": {"t": {"0": 40}}, "end": {"t": {"0": 80}}},
     )
     return Result(run, at, "ns.t", "d", "increment", found, verdict, checks or (FARES,), landed, 3, bad, verified=1)
+
+
+def test_a_table_that_is_not_there_is_not_the_fault_of_its_suite() -> None:
+    missing = "Table ns.t does not exist: It is not in the catalog of the lake."
+    assert records.after_error("ns.t", [missing]).startswith("lakeward streams list ")
+    assert records.after_error("ns.t", [missing, "no column x"]).startswith("lakeward quality lint ")
 
 
 def test_the_message_says_what_since_when_how_much_which_rows_and_what_to_do(line, registry: Any) -> None:

@@ -54,6 +54,8 @@ REASONS: dict[str, str] = {
     "the stream a new id and a new table",
     "source-rolled-back": "roll the table forward, or give the stream a new id and a new table",
     "expired-unseen": "lakeward streams audit flights   shows whether rows are missing; if none is, then: " + START,
+    "renamed-stream": "give it the id before again (id: before in its file), then: lakeward deploy --retire flights; "
+    "or if both are meant: lakeward sql --write \"ALTER TABLE lake.nyc.f UNSET TBLPROPERTIES ('lakeward.b')\"",
     "unheard-of": "",
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -160,10 +162,33 @@ def test_nobody_restarts_a_dead_stream_so_its_step_does_not_say_wait() -> None:
     assert "wait for the automatic" in remedy(Situation("flights", State.RESTARTING)).text
 
 
+@pytest.mark.parametrize("state", [State.STARTING, State.RESTARTING, State.STALLED])
+@pytest.mark.parametrize("present", PRESENT)
+def test_a_stream_whose_dependency_is_down_is_not_started_and_not_given_another_id(state: State, present: str) -> None:
+    # Other brokers at the address of those that are down have no such topic: that is no topic which was deleted.
+    seen = Situation("flights", state, spec=spec("rows"), presence=PRESENT[present], deleted="flights",
+                     down="Kafka (a) does not answer: brokers b:9092: refused")  # fmt: skip
+    found = remedy(seen)
+    assert found.command == "lakeward stack status"
+    assert found.text.startswith(f"{found.command}   it starts by itself when this is over: Kafka (a) does not answer")
+    assert present == "ok" or PRESENT[present].next in found.text
+    for command in commands(found.text):
+        parsed(command)
+    assert remedy(Situation("flights", State.STOPPED, down="Kafka (a) does not answer")).command == START
+    other = Situation("flights", state, down="YARN does not answer", down_next="lakeward doctor")
+    assert remedy(other).command == "lakeward doctor"
+
+
 def test_a_generation_that_waits_is_upgraded_to_and_not_passed_over() -> None:
     assert help_for("poison", pending=2).startswith(f"{UPGRADE}   runs generation 2, which waits; or ")
     assert help_for("config", pending=2).startswith(UPGRADE)
     assert "upgrade" not in help_for("checkpoint-missing", pending=2)
+
+
+def test_a_stream_under_a_new_id_goes_back_to_the_old_one_and_lands_nothing_again() -> None:
+    first, second = help_for("renamed-stream").split("; or ")
+    assert first.endswith("then: lakeward deploy --retire flights")  # a start here would land every record again
+    assert (second.startswith("if both are meant: lakeward sql"), second.endswith(f"; then: {START}")) == (True, True)
 
 
 def test_a_deploy_of_the_same_stream_is_followed_by_its_upgrade_and_a_deploy_of_another_one_is_not() -> None:
@@ -180,6 +205,15 @@ def test_a_stream_that_keeps_state_is_not_sent_to_what_refuses_it() -> None:
     assert help_for("poison", "windows") == TRANSFORM
     assert help_for("foreign-checkpoint", "windows") == f"put the right folder back; then: {START}"
     assert help_for("checkpoint-missing", "rows").startswith(RECOVER)
+
+
+@pytest.mark.parametrize("reason", ["source-expired", "topic-added-late"])
+def test_no_copy_of_a_checkpoint_brings_expired_records_back(reason: str) -> None:
+    told = f'lakeward streams reset flights --to available --comment "x"   continues; or {RENEW_BEFORE}'
+    assert of_block("flights", {"reason": reason, "next": told}, spec=spec("windows")) == RENEW
+    only = told.split("; or ")[0]
+    assert of_block("flights", {"reason": reason, "next": only}, spec=spec("windows")) == RENEW
+    assert of_block("flights", {"reason": reason, "next": told}, spec=spec("rows")).startswith("lakeward streams reset")
 
 
 def test_a_hold_is_lifted_by_a_start_and_not_waited_for() -> None:

@@ -85,6 +85,14 @@ def test_offsets_and_ids_can_be_searched_for(scenes) -> None:
         assert word in text
 
 
+def test_a_position_that_an_operation_moved_has_no_batch(scenes) -> None:
+    seen = scenes["dead_driver"]
+    moved = replace(seen.sources, position=seen.sources.position.model_copy(update={"batch": -1}))
+    text = "\n".join(seen.changed(sources=moved).lines())
+    assert "batch -1" not in text
+    assert "seq 812" in text
+
+
 def test_a_driver_that_is_down_does_not_catch_up(scenes) -> None:
     found = scenes["dead_driver"].document()
     assert found["lag_trend"] == "growing"
