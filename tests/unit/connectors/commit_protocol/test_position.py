@@ -47,7 +47,7 @@ def test_an_unreadable_position_blocks_and_names_the_property(text: str) -> None
 @pytest.mark.parametrize(
     ("kept", "place", "step"),
     [
-        (KeptIn.of_format("iceberg"), "property lakeward.stream.flights.position", "an earlier metadata file"),
+        (KeptIn.of_format("iceberg"), "property lakeward.stream.flights.position", "a backup of the table"),
         (KeptIn.of_format("delta"), "domain metadata lakeward.stream.flights.position of the Delta log", "_delta_log"),
         (KeptIn.ROW, "the row of the stream", "its column position"),
         (KeptIn.FILE, "the file with the position", "from a backup"),
