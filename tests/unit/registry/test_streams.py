@@ -63,7 +63,7 @@ def test_an_unknown_stream_is_refused_with_the_known_ones(registry):
     assert refused.value.next == "lakeward streams status flights   or, of a new file: lakeward deploy"
     with pytest.raises(SpecError) as unlike:
         streams.get(registry, "orders")
-    assert unlike.value.next == "lakeward deploy"
+    assert unlike.value.next == "lakeward streams list   or, of a new file: lakeward deploy"
 
 
 def test_generations_are_kept_whole_and_found_by_number(registry):

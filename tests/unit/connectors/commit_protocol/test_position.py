@@ -58,7 +58,7 @@ def test_an_unreadable_position_is_looked_for_where_its_sink_keeps_it(kept: Kept
         position.parse("{", "flights", "nyc.flights", kept)
 
     assert place in blocked.value.why and step in blocked.value.next
-    assert ("metadata file" in blocked.value.next) is (kept is KeptIn.PROPERTY), "only Iceberg has these"
+    assert ("property" in blocked.value.why) is (kept is KeptIn.PROPERTY), "only Iceberg has these"
 
 
 def test_totals_add_up_by_field() -> None:
