@@ -81,7 +81,7 @@ def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any, s
     lab.declared = lambda: {renamed["id"]: lab.wanted(renamed).checkpoint}
     with pytest.raises(Blocked, match="landed by stream") as raised:
         lab.start(renamed)
-    assert "land into a table of its own" in raised.value.next
+    assert "give the stream a new id and a new table" in raised.value.next
     restored = {"commitInfo": {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"version": 0}}}
     head = log.head(folder)
     assert head is not None

@@ -274,7 +274,7 @@ def test_a_record_whose_time_spark_cannot_hold_is_reported_shown_and_skipped(
     lab.failed(running)
     failure = Failure(*running.failure())
     assert failure.judgement.failure_class == FailureClass.POISON
-    assert "long overflow" in failure.words
+    assert "[LW-3491]" in failure.words and f"{topic}/0 offset 1 was written at 17" in failure.words
     assert "Python Proxy" not in failure.words
     wanted = lab.wanted(document)
     failed = max(int(file.name) for file in Path(wanted.checkpoint, "offsets").iterdir() if file.name.isdigit())
