@@ -107,8 +107,8 @@ class Waiting:
                 )
             if seen.verdict.state is not last or now - logged_at >= REPORT_EVERY_S:
                 if now - begun >= RECONCILE_EVERY_S:  # a short wait needs no words
-                    told = f"{self.stream} is {seen.verdict.state} after {span(now - begun)}: {why}"
-                    self.context.say(told + _clause(missing(seen)))
+                    line = f"{self.stream} is {seen.verdict.state} after {span(now - begun)}: {why}"
+                    self.context.say(line + _clause(missing(seen)))
                 log.info(
                     "waiting for stream",
                     stream=self.stream,
