@@ -28,7 +28,7 @@ class TableState:
         position: `raw`, parsed.
         ancestry: the walk from main's head to the position's snapshot.
         newest_seq: the newest seq of the stream on main, for messages; None if unknown.
-        unreadable: what is wrong with properties that Iceberg cannot read; empty if nothing is.
+        unreadable: what is wrong with properties by which every commit fails; empty if nothing is.
     """
 
     stream: str

@@ -116,10 +116,10 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
 
 
 def _unreadable(properties: Any) -> str:
-    """What is wrong with properties that Iceberg cannot read."""
+    """What is wrong with properties by which every commit fails."""
     text = str(properties.toString())  # one call: each value alone would be a call for each name
-    there = {name: str(properties.get(name)) for name in parsed_properties.NAMES if f"{name}=" in text}
-    return parsed_properties.words(there, parsed_properties.unreadable(there))
+    there = {name: str(properties.get(name)) for name in parsed_properties.NUMBERS if f"{name}=" in text}
+    return parsed_properties.stop_commits(there)
 
 
 def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:

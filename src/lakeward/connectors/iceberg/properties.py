@@ -44,24 +44,30 @@ NUMBERS: Final[Mapping[str, str]] = {
 }
 """A property of a whole number -> Iceberg's default. Those that say how much history is kept are not here:
 `tables.plan.expire` refuses to expire, and only the owner may set them."""
-SWITCHES: Final[Mapping[str, str]] = {
-    "commit.manifest-merge.enabled": "true",
-    "write.metadata.delete-after-commit.enabled": "false",
-    "write.object-storage.enabled": "false",
-    "write.object-storage.partitioned-paths": "true",
-}
-"""A property that is true or false -> Iceberg's default. Iceberg takes other text for false; PyIceberg refuses it."""
-NAMES: Final = (*NUMBERS, *SWITCHES)
+SWITCHES: Final = (
+    "commit.manifest-merge.enabled",
+    "write.metadata.delete-after-commit.enabled",
+    "write.object-storage.enabled",
+    "write.object-storage.partitioned-paths",
+)
+"""Properties that are true or false. Iceberg takes other text for false; PyIceberg refuses it."""
+_TAKEN_FOR: Final = "false"
+_OF_COMMITS: Final = ("commit.", "write.")
 _BOTH: Final = frozenset(["y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0"])
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
-    """Each property that cannot be read -> Iceberg's default for it."""
-    wrong: dict[str, str] = {}
-    for table, fits in ((NUMBERS, _number), (SWITCHES, _switch)):
-        wrong |= {name: default for name, default in table.items() if _wrong(properties.get(name), fits)}
-    return wrong
+    """Each property that cannot be read -> Iceberg's default for a number, what Iceberg reads for a switch."""
+    wrong = {name: default for name, default in NUMBERS.items() if _wrong(properties.get(name), _number)}
+    return wrong | {name: _TAKEN_FOR for name in SWITCHES if _wrong(properties.get(name), _switch)}
+
+
+def stop_commits(properties: Mapping[str, str]) -> str:
+    """What is wrong with those by which every commit fails; empty if nothing is. One that is read at a scan, or a
+    switch, stops no commit of Iceberg."""
+    found = unreadable({name: properties[name] for name in NUMBERS if name in properties})
+    return words(properties, [name for name in found if name.startswith(_OF_COMMITS)])
 
 
 def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
@@ -89,8 +95,8 @@ def check(table: str, properties: Mapping[str, str], what: str) -> None:
 
 
 def mended_by(table: str) -> str:
-    """The command that sets such properties to Iceberg's defaults."""
-    return f"lakeward tables maintain {word(table)} --actions metadata   sets it to Iceberg's default"
+    """The command that sets such properties right."""
+    return f"lakeward tables maintain {word(table)} --actions metadata   sets it to what Iceberg can read"
 
 
 def _wrong(value: str | None, fits: Callable[[str], bool]) -> bool:

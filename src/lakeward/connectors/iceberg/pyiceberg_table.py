@@ -53,7 +53,7 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
         position=parsed,
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
-        unreadable=properties.words(metadata.properties, properties.unreadable(metadata.properties)),
+        unreadable=properties.stop_commits(metadata.properties),
     )
 
 

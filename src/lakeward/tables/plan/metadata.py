@@ -31,8 +31,8 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     """The repair of an Iceberg table's properties: those that bound the number of metadata files, and those for commit
     retries of its streams.
 
-    Only properties that are not set are set: an existing value is a decision. One that Iceberg cannot read is none: no
-    commit to the table succeeds. It is set to Iceberg's default, alone and first.
+    Only properties that are not set are set: an existing value is a decision. One that cannot be read is none: commits
+    fail. It is set to what Iceberg can read, alone and first.
     """
     wrong = properties.unreadable(facts.properties)
     said = properties.words(facts.properties, wrong)

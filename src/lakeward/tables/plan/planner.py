@@ -103,7 +103,7 @@ def _stopped(
         return NotPlanned(name, f"held by a person until {minute(needs.hold_until)}", needs.hold_until)
     if facts.format == "iceberg" and (wrong := properties.unreadable(facts.properties)):
         # Every commit fails until the property is set right, also for those whose failures it waits for.
-        said = f"{properties.words(facts.properties, wrong)}: action metadata sets it to Iceberg's default first"
+        said = f"{properties.words(facts.properties, wrong)}: action metadata sets it right first"
         return None if name == "metadata" else NotPlanned(name, said, refused=True)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()

@@ -8,6 +8,7 @@ from lakeward.connectors.iceberg import properties
 from lakeward.platform.errors import Refused
 
 RETRIES, OLD = "commit.retry.num-retries", "write.metadata.delete-after-commit.enabled"
+MERGE, SPLIT = "commit.manifest-merge.enabled", "read.split.target-size"
 
 
 @pytest.mark.parametrize("value", ["x", " 4", "4.0", "1e3", "10s", "0x4", "\u0664", "None"])
@@ -29,5 +30,12 @@ def test_a_number_is_what_its_owner_decided(value: str) -> None:
 def test_a_switch_is_what_pyiceberg_reads() -> None:
     assert not properties.unreadable({OLD: "FALSE"}) and not properties.unreadable({OLD: "yes"})
     assert properties.unreadable({OLD: "x"}) == {OLD: "false"}, "as Iceberg reads it"
+    assert properties.unreadable({MERGE: "disabled"}) == {MERGE: "false"}, "its default is true: not what Iceberg reads"
     assert properties.unreadable({RETRIES: ""}), "Iceberg reads it as a number"
     properties.check("nyc.flights", {RETRIES: "", "owner": "x", "delta.logRetentionDuration": "x"}, "restore")
+
+
+def test_only_what_a_commit_reads_as_a_number_stops_commits() -> None:
+    found = properties.stop_commits({RETRIES: "x", SPLIT: "x", MERGE: "x"})
+    assert found == f"{RETRIES} is 'x', which is no whole number"
+    assert not properties.stop_commits({SPLIT: "128mb", MERGE: "disabled", OLD: "x"}), "a stream goes on landing"
