@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -25,6 +26,7 @@ from lakeward.engine.one_pass import OnePass, Unproven, suits
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import StreamSink
+from lakeward.platform.boundary import attempt
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.text import instant, rfc3339
 from lakeward.spec.model.position_columns import INGESTED_AT, POSITION_TYPES
@@ -162,8 +164,12 @@ class BatchFunction:
             if batch is None:
                 raise
             for source in self.flow.sources:
-                start, end = batch.start[source.name], batch.end[source.name]
-                if found := source.failed_to_read(self.stream, text, start, end):
+                look = partial(
+                    source.failed_to_read, self.stream, text, batch.start[source.name], batch.end[source.name]
+                )
+                # A broker that is away hides no failure.
+                found = attempt(f"source {source.name} of a failed batch", look, through=(Interrupted,))
+                if isinstance(found, LakewardError):
                     raise found from error
             raise
 
