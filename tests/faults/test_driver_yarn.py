@@ -10,26 +10,24 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from sqlalchemy import delete, text
+from driver_site import DriverSite
+from sqlalchemy import text
 from yarn_cluster import YarnCluster
 
 from lakeward.platform.runtime import Launch, Runtime
 from lakeward.registry import drivers, launches
-from lakeward.registry.schema import restarts
 from lakeward.spec.model.driver_conf import conf, yarn
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.types import Memory
-from lakeward.supervision import observe
-from lakeward.supervision.backends.base import Job, Life
-from lakeward.supervision.context import backend_of, registry_of
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.context import backend_of
 from lakeward.supervision.decide import reconcile as decisions
-from lakeward.supervision.reconcile import Summary, reconcile_once
 
 KILLS = int(os.environ.get("LAKEWARD_YARN_KILLS", "10"))
 AWAY_S = float(os.environ.get("LAKEWARD_YARN_AWAY_S", "30"))
@@ -45,79 +43,13 @@ pytestmark = [
 ]
 
 
-@dataclass
-class Site:
+@dataclass(kw_only=True)
+class Site(DriverSite):
     """A deployment whose drivers are on YARN, and two machines that reconcile."""
 
-    world: Any
     cluster: YarnCluster
     secrets: Path
-    hosts: tuple[Runtime, Runtime]
-    settings: Settings
     document: Any
-    topic: str
-    table: str
-    stream: str
-    sent: int = 0
-    turn: int = 0
-    evidence: dict[str, Any] = field(default_factory=dict)
-
-    def reconcile(self, settings: Settings | None = None) -> Summary:
-        """A pass of one host, and the next one of the other."""
-        self.turn += 1
-        runtime = self.hosts[self.turn % 2]
-        return reconcile_once(
-            registry_of(runtime), runtime, holder="test", settings=settings or self.settings,
-            chance=lambda: 0.0, startup_grace_s=0.0,
-        )  # fmt: skip
-
-    def send(self, count: int) -> None:
-        self.world.numbers(self.topic, range(self.sent, self.sent + count))
-        self.sent += count
-
-    def until(self, what: str, done: Callable[[], Any]) -> Any:
-        """Reconcile until something is so."""
-
-        def look() -> Any:
-            self.reconcile()
-            return done()
-
-        return self.world.wait_for(what, look, 300)
-
-    def landed(self) -> bool:
-        return bool(self.world.landed(self.table, self.stream) >= self.sent)
-
-    def token(self) -> str:
-        with self.world.connect() as connection:
-            row = drivers.find(connection, self.world.name)
-        return row.token if row is not None else ""
-
-    def job(self, host: int = 0) -> Job:
-        """The newest launch as a host sees it."""
-        with self.world.connect() as connection:
-            facts = observe.read(connection)
-        token = facts.drivers[self.world.name].token
-        return next(job for job in backend_of(self.hosts[host]).find(facts.known()) if job.token == token)
-
-    def fresh(self) -> None:
-        """Each trial is a first failure: growing pauses are not what is looked at here."""
-        with self.world.connect() as connection:
-            connection.execute(delete(restarts))
-
-    def failure(self) -> str:
-        with self.world.connect() as connection:
-            row = connection.execute(text("SELECT error FROM restarts ORDER BY at DESC LIMIT 1")).scalar_one_or_none()
-        return str(row or "")
-
-    def exact(self) -> None:
-        """Nothing lost, nothing doubled."""
-        self.until("all rows", self.landed)
-        assert sorted(row["n"] for row in self.world.rows(self.table)) == list(range(self.sent))
-
-    def note(self, name: str, value: Any) -> None:
-        self.evidence[name] = value
-        if EVIDENCE:
-            Path(EVIDENCE).write_text(json.dumps(self.evidence, indent=2))
 
 
 @pytest.fixture
@@ -136,7 +68,9 @@ def site(world: Any, simple: Callable[..., Any], tmp_path: Path) -> Iterator[Sit
         world.deploy(document)
         settings = Settings(drivers={world.name: cluster.entry(secrets)})
         hosts = (_host(world, tmp_path / "one"), _host(world, tmp_path / "two"))
-        yield Site(world, cluster, secrets, hosts, settings, document, topic, table, stream)
+        yield Site(
+            world, hosts, settings, topic, table, stream, EVIDENCE, cluster=cluster, secrets=secrets, document=document
+        )
     finally:
         cluster.end()
 

@@ -51,6 +51,7 @@ def page(facts: dict[str, Any]) -> str:
 def main() -> int:
     evidence = Path.home() / ".cache" / "lakeward" / "yarn-test.json"
     evidence.parent.mkdir(parents=True, exist_ok=True)
+    evidence.unlink(missing_ok=True)
     environment = {**os.environ, "LAKEWARD_YARN": "1", "LAKEWARD_YARN_EVIDENCE": str(evidence)}
     command = [sys.executable, "-m", "pytest", "-q", "-m", "campaign", "tests/faults/test_driver_yarn.py"]
     code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
