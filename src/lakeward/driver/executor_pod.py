@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lakeward.connectors.kubernetes.executor_pods import AUTHENTICATION, PATHS
 from lakeward.driver.pod import own_secrets
+from lakeward.jars.fitting import pyspark_jars
 from lakeward.jars.java import DEEP_STACK, ROOM_FOR_CLASSES, find_java
 from lakeward.platform.errors import LakewardError
 
@@ -63,13 +64,10 @@ def main(arguments: list[str]) -> int:
         own_secrets(json.loads(os.environ[PATHS]))
         # Spark asks for the secret before it knows that it is on Kubernetes, where it reads a file, in this form.
         os.environ[_AUTHENTICATION] = base64.b64encode(Path(os.environ[AUTHENTICATION]).read_bytes()).decode()
-        java = find_java().binary
+        words = command(find_java().binary, pyspark_jars(), os.environ)
     except LakewardError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    import pyspark
-
-    words = command(java, Path(pyspark.__path__[0]) / "jars", os.environ)
     return os.execv(words[0], words)  # noqa: S606  # the JVM takes the place of this process, and so its signals
 
 

@@ -123,7 +123,7 @@ def require_rights(place: PodPlace) -> None:
         account = place.service_account or "default"
         raise DependencyDown(
             f"The service account {account} of a driver may not {', '.join(refused)} pods, as its executors need it",
-            why=f"namespace {place.namespace}, asked by a SelfSubjectAccessReview",
+            why=f"namespace {place.namespace}, by a SelfSubjectAccessReview",
             next=f"kubectl apply -k deploy/kubernetes/executors, or give these rights to {account} ({access.HOW})",
             code="LW-2577",
         )
