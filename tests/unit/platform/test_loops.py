@@ -41,6 +41,7 @@ ELSEWHERE = {
     "airflow/reconcile_dag:reconcile_streams": "start_report of Airflow; the report stays due",
     "cli/deep:_found": "tests/unit/cli/test_deep.py",
     "driver/lag:once": "tests/unit/driver/test_lag.py",
+    "engine/batch:_failures_of_sources": "tests/unit/engine/test_batch_failures.py",
     "lineage/emit:_due": "tests/unit/cli/test_lineage.py",
     "lineage/emit:_made": "tests/unit/cli/test_lineage.py",
     "lineage/emit:_send": "no loop over items that stand alone: events are in order, what failed stays due",
