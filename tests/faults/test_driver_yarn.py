@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from lakeward.registry import drivers, launches
 from lakeward.spec.model.driver_conf import conf, yarn
 from lakeward.spec.model.settings import Settings
 from lakeward.spec.model.types import Memory
+from lakeward.supervision import observe
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.context import backend_of
 from lakeward.supervision.decide import reconcile as decisions
@@ -230,7 +232,20 @@ def _bad_input(site: Site) -> None:
     found["queue stopped"] = fails("LW-2567", queue="closed")
     found["larger than a container"] = fails("LW-2573", memory=Memory("9g"))
     found["no folder of Hadoop"] = fails("LW-2564", hadoop_conf="/nowhere")
-    found["ResourceManager away"] = fails("LW-2565", resource_manager="http://127.0.0.1:9")
+    away = Settings(drivers={name: entry.model_copy(update={"resource_manager": "http://127.0.0.1:9"})})
+
+    def unanswered() -> str:
+        """The failure of a launch; if a pass noticed before a launch was due, the incident that it waits for."""
+        launched = site.reconcile(away).launched
+        assert not launched
+        if "LW-2565" in site.failure():
+            return site.failure()
+        with site.world.connect() as connection:
+            down = observe.read(connection).down.values()
+        return next((words for words in down if re.search(r"//127\.0\.0\.1:9\b", words)), "")
+
+    found["ResourceManager away"] = str(site.world.wait_for("its words", unanswered, 300))
+    site.fresh()
     small = Settings(drivers={name: entry.model_copy(update={"queue": "small"})})
 
     def waiting() -> str:
