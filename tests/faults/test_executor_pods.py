@@ -52,6 +52,13 @@ def test_a_stream_lands_once_through_executors_in_pods(site: Site) -> None:
     site.cluster.allow_executors()
     site.cluster.secret("anchor", any="")
     site.kubelet.bound = "anchor"
+    site.kubelet.full_for = "lakeward-executor"
+    site.fresh()
+    site.world.wait_for("the cluster's words", lambda: (site.reconcile(), "LW-2559" in site.failure())[1], 400)
+    assert "Kubernetes has no room for an executor" in site.failure()
+    assert "Insufficient cpu" in site.failure() and "kubectl describe pod" in site.failure()
+    site.note("executors without room", site.failure())
+    site.kubelet.full_for = ""
     site.fresh()
     site.exact()
 

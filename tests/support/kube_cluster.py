@@ -219,6 +219,7 @@ class Kubelet(threading.Thread):
 
     Attributes:
         full, silent: it has no room for pods; it does nothing.
+        full_for: it has no room for pods with this name of an application.
         bound: a Secret with which the tokens end that it mounts.
     """
 
@@ -226,6 +227,7 @@ class Kubelet(threading.Thread):
         super().__init__(name="kubelet", daemon=True)
         self._cluster, self._images = cluster, set(images)
         self.full = self.silent = False
+        self.full_for = ""
         self.bound = ""
         self.running: dict[str, Running] = {}
         self._halt = threading.Event()
@@ -272,7 +274,7 @@ class Kubelet(threading.Thread):
     def _start(self, pod: dict[str, Any]) -> None:
         metadata, [container] = pod["metadata"], pod["spec"]["containers"]
         if not pod["spec"].get("nodeName"):
-            if self.full:
+            if self.full or metadata["labels"]["app.kubernetes.io/name"] == self.full_for:
                 message = "0/1 nodes are available: 1 Insufficient cpu."
                 unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
                 self._status(pod, {"conditions": [unscheduled]})

@@ -48,13 +48,13 @@ class Jvm:
     @classmethod
     def of(
         cls, spark: SparkSession, printed: Path, parent_ended: Callable[[], bool] | None = None,
-        spark_log: Path | None = None,
+        spark_log: Path | None = None, unstarted: executors.Unstarted = lambda: None,
     ) -> Jvm:  # fmt: skip
-        """The JVM of a session."""
+        """The JVM of a session. `unstarted`: returns why its cluster has not started an executor."""
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
         context = spark.sparkContext._jsc.sc()
-        starving = executors.ExecutorStarvation.of(spark)
+        starving = executors.ExecutorStarvation.of(spark, unstarted)
         return cls(
             found, printed, lambda: _thread_print(gateway), lambda: _stopped(context),
             starving.why if starving is not None else lambda: None, parent_ended, spark_log,

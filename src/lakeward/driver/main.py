@@ -12,11 +12,13 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.connectors.kubernetes import executor_pods
 from lakeward.driver import executors, thread_dumps
 from lakeward.driver.control import Control, DriverEnd
 from lakeward.driver.core_time import CoreTime
@@ -179,6 +181,7 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
             return found.records, found.where
         return None
 
+    unstarted = partial(executor_pods.unstarted, launch)
     starter = QueryLauncher(
         spark,
         launch.runtime,
@@ -188,9 +191,10 @@ def _run(launch: Launch, reporter: LaunchReporter | None) -> DriverEnd:
         declared,
         quarantine_tables,
         late_kept,
+        unstarted,
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
-    jvm = Jvm.of(spark, launch.folder / PRINTED, spark_log=launch.folder / session.SPARK_LOG)
+    jvm = Jvm.of(spark, launch.folder / PRINTED, spark_log=launch.folder / session.SPARK_LOG, unstarted=unstarted)
     if reporter is not None:
         if reporter.jvm_given:
             jvm = Jvm.of(spark, launch.folder / GIVEN_PRINTED, reporter.is_orphan)

@@ -66,6 +66,7 @@ class QueryLauncher:
         declared: returns every declared stream with its recorded checkpoint; None while the registry is down.
         quarantine_tables: returns those that the generations of a stream name; None while the registry is down.
         late_kept: returns what a stream kept in a table of late records; None while the registry is down.
+        unstarted: returns why the cluster has not started an executor.
     """
 
     spark: SparkSession
@@ -76,6 +77,7 @@ class QueryLauncher:
     declared: Declared = lambda: None
     quarantine_tables: quarantined.Named = lambda stream: None
     late_kept: quarantined.Kept = lambda stream, table: None
+    unstarted: executors.Unstarted = lambda: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -120,7 +122,7 @@ class QueryLauncher:
         references = References(assignment.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
         notes = _check_compatibility(own, assignment, content, sink_state.position, built)
-        executors.check(own, spec, self.runtime, assignment.checkpoint, stateful=built.stateful)
+        executors.check(own, spec, self.runtime, assignment.checkpoint, self.unstarted, stateful=built.stateful)
         with self._creating:  # streams start in parallel, and two cannot create one namespace at a time
             sink.prepare(built.columns, stateful=built.stateful)
             notes += _column_notes(sink, assignment)

@@ -42,6 +42,8 @@ _TOO_MANY = re.compile(r"Max number of executor failures \(\d+\) reached", re.IG
 _EXECUTOR_END = re.compile(r"(The executor with id \d+ (?:exited with|was) [^\\\"]{1,200}?)\.?(?=\\n|\")")
 _checked: set[str] = set()
 _Answer = TypeVar("_Answer")
+Unstarted = Callable[[], DependencyDown | None]
+"""Why the cluster has not started an executor; None if it does not say it."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +71,29 @@ class ExecutorStarvation:
     Attributes:
         executors: returns the number of executors.
         busy: returns whether a stage is active.
+        unstarted: returns the reason of the cluster.
     """
 
     executors: Callable[[], int]
     busy: Callable[[], bool]
     clock: Callable[[], float] = time.monotonic
+    unstarted: Unstarted = lambda: None
     _since: float | None = None
     _queried_at: float = 0.0
 
     @classmethod
-    def of(cls, spark: SparkSession) -> ExecutorStarvation | None:
+    def of(cls, spark: SparkSession, unstarted: Unstarted = lambda: None) -> ExecutorStarvation | None:
         """The detector of a session; None if the driver runs without executors."""
         context = spark.sparkContext
         inside = context._jsc.sc()
         if inside.isLocal():
             return None
         tracker = context.statusTracker()
-        return cls(lambda: int(inside.getExecutorIds().size()), lambda: bool(tracker.getActiveStageIds()))
+        return cls(
+            lambda: int(inside.getExecutorIds().size()),
+            lambda: bool(tracker.getActiveStageIds()),
+            unstarted=unstarted,
+        )
 
     def why(self) -> str | None:
         """The reason to end the driver; None if there are executors or nothing waits, or not for long enough."""
@@ -103,9 +111,11 @@ class ExecutorStarvation:
         self._since = now if self._since is None else self._since
         if now - self._since < PATIENCE_S:
             return None
+        reason = self.unstarted()
+        known = "it is full, or its master restarted and does not know this application"
         return (
-            f"The Spark cluster gave no executor for {now - self._since:.0f} s although tasks wait: it is full, or "
-            "its master restarted and does not know this application"
+            f"The Spark cluster gave no executor for {now - self._since:.0f} s although tasks wait: "
+            f"{known if reason is None else f'{reason.headline}: {reason.why}; next: {reason.next}'}"
         )
 
 
@@ -121,11 +131,14 @@ def failures(log: str) -> str:
     return f"too many of its executors failed{f'; the last one: {ends[-1]}' if ends else ''}"
 
 
-def check(session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool) -> None:
+def check(
+    session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint: str, unstarted: Unstarted, *, stateful: bool
+) -> None:
     """Check that the executors of this driver can run a stream. A driver without executors needs no check.
 
     Args:
         checkpoint: of the stream; executors write into it only if the query keeps state.
+        unstarted: returns the reason of the cluster if it gives none.
 
     Raises:
         SpecError: they lack a path or a package.
@@ -137,12 +150,12 @@ def check(session: SparkSession, spec: StreamSpec, runtime: Runtime, checkpoint:
     for need in needs(spec, runtime, checkpoint, stateful=stateful):
         absent = not need.written and not need.path.exists()  # missing here too: its reader reports that
         if str(need.path) not in _checked and not absent:
-            _check_path(session, stream, need)
+            _check_path(session, stream, need, unstarted)
             _checked.add(str(need.path))
     imports = _imports(spec)
     folder = str(packages.folder_of(spec.packages, runtime.environments)) if spec.packages else ""
     if imports is not None and (key := f"python {imports} {folder}") not in _checked:
-        _check_python(session, stream, imports, folder)
+        _check_python(session, stream, imports, folder, unstarted)
         _checked.add(key)
 
 
@@ -180,9 +193,9 @@ def _folder(place: str, what: str, *, written: bool = True) -> Iterator[Need]:
         yield Need(Path(local(place)), what, written)
 
 
-def _check_path(session: SparkSession, stream: str, need: Need) -> None:
+def _check_path(session: SparkSession, stream: str, need: Need, unstarted: Unstarted) -> None:
     try:
-        _within(session, lambda: _written(session, need.path) if need.written else _read(session, need.path))
+        _within(session, lambda: _written(session, need.path) if need.written else _read(session, need.path), unstarted)
     except Exception as error:
         if not _ABSENT.search(str(error)):
             raise  # an executor was lost, or the cluster gave none: this does not concern the path
@@ -227,7 +240,7 @@ def _imports(spec: StreamSpec) -> list[str] | None:
     return [] if code else None
 
 
-def _check_python(session: SparkSession, stream: str, imports: list[str], folder: str) -> None:
+def _check_python(session: SparkSession, stream: str, imports: list[str], folder: str, unstarted: Unstarted) -> None:
     """Run Python on an executor. Spark itself compares its version with the driver's."""
 
     def missing(_: int) -> list[str]:  # pickled by value, so it must not import lakeward
@@ -239,7 +252,7 @@ def _check_python(session: SparkSession, stream: str, imports: list[str], folder
 
     context = session.sparkContext
     try:
-        [wrong] = _within(session, lambda: context.parallelize([0], 1).map(missing).collect())
+        [wrong] = _within(session, lambda: context.parallelize([0], 1).map(missing).collect(), unstarted)
         why = "; ".join(wrong)
     except Exception as error:
         if not _NO_PYTHON.search(str(error)):
@@ -256,7 +269,7 @@ def _check_python(session: SparkSession, stream: str, imports: list[str], folder
         )
 
 
-def _within(session: SparkSession, work: Callable[[], _Answer]) -> _Answer:
+def _within(session: SparkSession, work: Callable[[], _Answer], unstarted: Unstarted) -> _Answer:
     """Run a job in a thread, for at most `PATIENCE_S`.
 
     Raises:
@@ -278,6 +291,8 @@ def _within(session: SparkSession, work: Callable[[], _Answer]) -> _Answer:
     thread.join(PATIENCE_S)
     if thread.is_alive():
         session.sparkContext.cancelJobsWithTag(tag)
+        if (reason := unstarted()) is not None:
+            raise reason
         raise DependencyDown(
             f"The Spark cluster gave no executor in {PATIENCE_S:.0f} s",
             why=f"{session.sparkContext.master} has no worker with as many free cores and as much memory as one needs, "

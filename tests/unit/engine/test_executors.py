@@ -10,7 +10,8 @@ import pytest
 from lakeward.connectors.aws import account
 from lakeward.engine.executors import PATIENCE_S, QUERY_EVERY_S, ExecutorStarvation, Need, needs
 from lakeward.platform import private
-from lakeward.platform.failures import FailureClass, judge
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.failures import Cause, FailureClass, judge
 from lakeward.platform.runtime import Lake, ObjectStore, Runtime
 from lakeward.spec.model.stream import StreamSpec
 
@@ -105,3 +106,8 @@ def test_a_driver_without_executors_ends_only_when_tasks_wait_for_long() -> None
     assert why is not None
     assert why.startswith("The Spark cluster gave no executor for 180 s although tasks wait")
     assert judge(text=why).failure_class is FailureClass.DEPENDENCY
+    room = "Kubernetes has no room for an executor"
+    seen.unstarted = lambda: DependencyDown(room, why="3 Insufficient cpu", next="add nodes", code="LW-2559")
+    named = after(QUERY_EVERY_S)
+    assert named is not None and "[LW-2559]: 3 Insufficient cpu; next: add nodes" in named
+    assert judge(text=named).cause is Cause.NO_ROOM

@@ -14,9 +14,9 @@ from typing import Any
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
-from lakeward.connectors.kubernetes import access, container, names
+from lakeward.connectors.kubernetes import access, container, names, pending
 from lakeward.connectors.kubernetes.client import Api
-from lakeward.platform.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown, LakewardError
 from lakeward.platform.runtime import Launch, PodPlace, Runtime
 from lakeward.spec.model.driver_conf import IN_CLUSTER
 
@@ -30,6 +30,9 @@ PATHS = "LAKEWARD_SECRETS"
 AUTHENTICATION_KEY = "spark.secret"
 """Key of the Secret with the registry's address: by it driver and executors know each other."""
 _API, _AUTHENTICATION = "/etc/lakeward/api", "/etc/lakeward/spark"
+_EXECUTOR = pending.Part(
+    "an executor", CONTAINER, "image: of the driver", "executors smaller (executors: {memory:, cores:} of the driver)"
+)
 _TOKEN_S = 3600
 _RENEWED = "KUBERNETES_AUTH_SERVICEACCOUNT_TOKEN"
 """Variable of Spark's client of the API: a file that it reads again when a token is refused or old."""
@@ -117,8 +120,7 @@ def require_rights(place: PodPlace) -> None:
     Raises:
         DependencyDown: it may not, or the API cannot be asked.
     """
-    folder, host, port = _api()
-    refused = Api(access.of_service_account(host, port, folder=folder)).allowed(place.namespace, VERBS)
+    refused = _own_api().allowed(place.namespace, VERBS)
     if refused:
         account = place.service_account or "default"
         raise DependencyDown(
@@ -127,6 +129,28 @@ def require_rights(place: PodPlace) -> None:
             next=f"kubectl apply -k deploy/kubernetes/executors, or give these rights to {account} ({access.HOW})",
             code="LW-2577",
         )
+
+
+def unstarted(launch: Launch) -> DependencyDown | None:
+    """Why an executor of this driver has not started.
+
+    None: each of them has, Spark has made none, they are no pods, or the API does not answer.
+    """
+    if launch.pod is None or not used(launch):
+        return None
+    selector = ",".join(f"{label}={value}" for label, value in names.executor_labels(launch).items())
+    try:
+        found = _own_api().pods(launch.pod.namespace, selector).by_name
+    except LakewardError:
+        return None  # it only adds the cause to another error
+    waiting = (pod for pod in found.values() if (pod.get("status") or {}).get("phase") == "Pending")
+    return next((pending.why(pod, _EXECUTOR) for pod in waiting), None)
+
+
+def _own_api() -> Api:
+    """The API by the service account of this pod."""
+    folder, host, port = _api()
+    return Api(access.of_service_account(host, port, folder=folder))
 
 
 def _authentication(place: PodPlace) -> container.Volumes:

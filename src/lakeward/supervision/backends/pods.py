@@ -11,11 +11,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from lakeward.connectors.kubernetes import pending
 from lakeward.connectors.kubernetes.client import Pod
 from lakeward.connectors.kubernetes.manifest import CONTAINER
 from lakeward.platform.errors import DependencyDown
@@ -23,8 +22,7 @@ from lakeward.supervision.backends.base import ExitRecord, Life
 
 UNCONFIRMED_S = 30.0
 """A node that has not confirmed the end of a pod this long after its grace period is lost."""
-_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
-_CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
+_DRIVER = pending.Part("a driver", CONTAINER, "image: of the driver", "the driver smaller (memory:, cores:)")
 _ENDS = {
     "OOMKilled": "ran out of memory: its container was OOMKilled at the limit of {limit}",
     "Evicted": "was evicted from its node",
@@ -68,38 +66,8 @@ def judge(pod: Pod, now: float) -> PodState:
     if (deleted := (pod.get("metadata") or {}).get("deletionTimestamp")) and now > _seconds(deleted) + UNCONFIRMED_S:
         return PodState(Life.UNKNOWN, lost=f"the node {node} does not confirm the end of its pod")
     if phase == "Pending" and not deleted:
-        return PodState(Life.ALIVE, waits=words(waiting(pod)))
+        return PodState(Life.ALIVE, waits=words(pending.why(pod, _DRIVER)))
     return PodState(Life.ALIVE)
-
-
-def waiting(pod: Pod) -> DependencyDown:
-    """Why a pod has not started, as the error that it becomes if that lasts."""
-    name, space = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
-    look = f"kubectl describe pod {name} -n {space}"
-    waits = ((_container(pod).get("state") or {}).get("waiting")) or {}
-    reason, message = str(waits.get("reason") or ""), str(waits.get("message") or "")
-    why = _joined(reason, message)
-    if reason in _IMAGE:
-        return DependencyDown(
-            "Kubernetes cannot get the image of a driver", why=why,
-            next=f"correct image: of the driver in conf/lakeward.yaml, or give its node access; {look}", code="LW-2558",
-        )  # fmt: skip
-    if reason in _CONFIG:
-        return DependencyDown(
-            "Kubernetes cannot configure the container of a driver", why=why,
-            next=f"create the Secret that it names, or correct the driver's entry; {look}", code="LW-2560",
-        )  # fmt: skip
-    unscheduled = _condition(pod, "PodScheduled")
-    if unscheduled.get("status") == "False":
-        return DependencyDown(
-            "Kubernetes has no room for a driver", code="LW-2559",
-            why=_joined(str(unscheduled.get("reason") or ""), str(unscheduled.get("message") or "")),
-            next=f"add nodes, or make the driver smaller (memory:, cores:); {look}",
-        )  # fmt: skip
-    return DependencyDown(
-        "Kubernetes has not started the pod of a driver", why=why or "its node has not reported about it", next=look,
-        code="LW-2561",
-    )  # fmt: skip
 
 
 def words(error: DependencyDown) -> str:
@@ -110,12 +78,12 @@ def words(error: DependencyDown) -> str:
 def ended(pod: Pod) -> ExitRecord:
     """The end of a pod that has ended: the exit code of its container, and the reason that the cluster gives."""
     status = pod.get("status") or {}
-    terminated = (_container(pod).get("state") or {}).get("terminated") or {}
+    terminated = (pending.container(pod, CONTAINER).get("state") or {}).get("terminated") or {}
     code = terminated.get("exitCode")
     record: ExitRecord = {} if code is None else {"exit_code": int(code)}
     if code == 0:
         return record
-    target = _condition(pod, "DisruptionTarget")
+    target = pending.condition(pod, "DisruptionTarget")
     disrupted = str(target.get("reason") or "") if target.get("status") == "True" else ""
     reasons = (str(terminated.get("reason") or ""), str(status.get("reason") or ""), disrupted)
     reason = next((each for each in reasons if each in _ENDS), "")
@@ -130,7 +98,7 @@ def ended(pod: Pod) -> ExitRecord:
     elif printed:
         record["error"] = printed  # its last output, e.g. an import error
     elif code is None:
-        record["error"] = _joined(str(status.get("reason") or "The pod ended"), str(status.get("message") or ""))
+        record["error"] = pending.joined(str(status.get("reason") or "The pod ended"), str(status.get("message") or ""))
     return record
 
 
@@ -147,20 +115,6 @@ def uid(pod: Pod) -> str:
 def node(pod: Pod) -> str:
     """The node of a pod; empty before it has one."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
-
-
-def _container(pod: Pod) -> Mapping[str, Any]:
-    found = (pod.get("status") or {}).get("containerStatuses") or ()
-    return next((each for each in found if each.get("name") == CONTAINER), {})
-
-
-def _condition(pod: Pod, kind: str) -> Mapping[str, Any]:
-    found = (pod.get("status") or {}).get("conditions") or ()
-    return next((each for each in found if each.get("type") == kind), {})
-
-
-def _joined(reason: str, message: str) -> str:
-    return ": ".join(part for part in (reason, " ".join(message.split())) if part)
 
 
 def _seconds(stamp: str) -> float:

@@ -127,6 +127,8 @@ def verdict(inputs: HealthInput) -> Verdict:
     judged = _verdict(inputs)
     if judged.state in _WAITS and inputs.down is not None:
         return Verdict(judged.state, f"{inputs.down}; {judged.why}")
+    if judged.state in (State.HEALTHY, State.LAGGING) and inputs.down is not None:
+        judged = Verdict(judged.state, f"{judged.why}; {inputs.down}")
     if inputs.backpressure is not None and judged.state in (State.HEALTHY, State.LAGGING):
         judged = Verdict(judged.state, f"{judged.why}; {slowed(inputs.backpressure)}")
     if inputs.late is not None and judged.state in (State.HEALTHY, State.LAGGING):

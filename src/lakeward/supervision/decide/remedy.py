@@ -151,6 +151,8 @@ def _of_state(seen: Situation) -> Remedy:
         return Remedy(command, text, command)
     if seen.quarantine_next is not None and state in (State.HEALTHY, State.LAGGING):
         return Remedy(seen.quarantine_next, seen.quarantine_next, seen.quarantine_next)
+    if seen.down is not None and state in (State.HEALTHY, State.LAGGING):
+        return Remedy(seen.down_next, f"{seen.down_next}   shows whether this is over: {seen.down}", seen.down_next)
     if seen.paused is not None and state in (State.HEALTHY, State.LAGGING):
         command = f"lakeward tables why {word(seen.paused)}"
         return Remedy(

@@ -9,6 +9,7 @@ from lakeward.platform.errors import code_in
 from lakeward.platform.failures import Cause, FailureClass, judge
 from lakeward.platform.text import listed, minute
 from lakeward.registry.backpressure import Level
+from lakeward.supervision.decide.health import State
 from lakeward.supervision.decide.remedy import Situation, remedy
 from lakeward.supervision.report.material import Material
 from lakeward.telemetry.mask import mask
@@ -84,9 +85,13 @@ def _awaited(m: Material) -> str | None:
 
 
 def _unanswered(m: Material) -> str | None:
-    """What does not answer this report either, where the stream failed because of it and no pass has said so yet."""
+    """What does not answer this report, if no pass has said so yet.
+
+    A stream that failed for another reason waits for that one.
+    """
     failure, trouble = m.facts.failure(m.stream), m.sources_read.trouble
-    if failure is None or failure.failure_class != FailureClass.DEPENDENCY or not trouble:
+    runs = m.verdict.state in (State.HEALTHY, State.LAGGING)
+    if not trouble or not (runs or (failure is not None and failure.failure_class == FailureClass.DEPENDENCY)):
         return None
     return trouble[0]
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kube_api import running
 
 from lakeward.connectors.kubernetes import executor_pods, manifest
+from lakeward.connectors.kubernetes.access import Access
 from lakeward.connectors.kubernetes.client import Api
 from lakeward.driver.executor_pod import command
 from lakeward.platform.errors import DependencyDown
@@ -108,6 +110,41 @@ def test_missing_rights_are_named_before_spark_waits(monkeypatch: pytest.MonkeyP
     assert caught.value.code == "LW-2577" and "lakeward-driver" in caught.value.what
     assert "watch, deletecollection" in caught.value.what
     assert "deploy/kubernetes/executors" in caught.value.next
+
+
+@pytest.mark.usefixtures("in_pod")
+def test_the_cluster_says_why_an_executor_has_not_started(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    full = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    with running() as kube:
+        given = Access(f"http://127.0.0.1:{kube.port}", "a test", None, str)
+        monkeypatch.setattr(executor_pods.access, "of_service_account", lambda *words, **more: given)
+        assert executor_pods.unstarted(launch) is None  # Spark has made none
+        labels = executor_pods.template(launch, PLACE)["metadata"]["labels"]
+        for name, status, more in (
+            ("big-exec-1", {"phase": "Running"}, {}),
+            ("other-exec-1", {"phase": "Pending", "conditions": [full]}, {"lakeward.io/launch": "other"}),
+        ):
+            kube.pods[name] = {"metadata": {"name": name, "labels": labels | more}, "status": status}
+        assert executor_pods.unstarted(launch) is None
+        kube.pods["big-exec-2"] = {
+            "metadata": {"name": "big-exec-2", "namespace": "streams", "labels": labels},
+            "status": {"phase": "Pending", "conditions": [full]},
+        }
+        found = executor_pods.unstarted(launch)
+        assert found is not None and found.code == "LW-2559"
+        assert found.what == "Kubernetes has no room for an executor" and message in found.why
+        assert "executors smaller (executors: {memory:, cores:} of the driver)" in found.next
+        assert "kubectl describe pod big-exec-2 -n streams" in found.next
+        waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": "non-existent secret key"}}
+        kube.status_of("big-exec-2", phase="Pending", containerStatuses=[{"name": "executor", "state": waiting}])
+        found = executor_pods.unstarted(launch)
+        assert found is not None and found.code == "LW-2560" and "non-existent secret key" in found.why
+        kube.refusals["GET"] = (500, {"message": "overloaded"})
+        assert executor_pods.unstarted(launch) is None
+        local = launch.model_copy(update={"conf": {"spark.master": "local[2,4]"}})
+        calls = len(kube.calls)
+        assert executor_pods.unstarted(local) is None and len(kube.calls) == calls
 
 
 def test_an_executor_is_started_as_spark_says() -> None:

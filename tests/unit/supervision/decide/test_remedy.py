@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -177,6 +178,18 @@ def test_a_stream_whose_dependency_is_down_is_not_started_and_not_given_another_
     assert remedy(Situation("flights", State.STOPPED, down="Kafka (a) does not answer")).command == START
     other = Situation("flights", state, down="YARN does not answer", down_next="lakeward doctor")
     assert remedy(other).command == "lakeward doctor"
+
+
+@pytest.mark.parametrize("state", [State.HEALTHY, State.LAGGING])
+def test_a_running_stream_whose_dependency_is_down_is_not_called_right(state: State) -> None:
+    seen = Situation("flights", state, down="Kafka (a) does not answer", late="its watermark is ahead of the clock")
+    found = remedy(seen)
+    assert found.command == "lakeward stack status"
+    assert found.text == "lakeward stack status   shows whether this is over: Kafka (a) does not answer"
+    unsupervised = remedy(replace(seen, presence=PRESENT["never"]))
+    assert unsupervised.text.startswith(f"{found.text}; and since supervision is missing")
+    # A rejected record whose table is missing has a command of its own.
+    assert remedy(replace(seen, quarantine_next="lakeward tables restore q")).command == "lakeward tables restore q"
 
 
 def test_a_generation_that_waits_is_upgraded_to_and_not_passed_over() -> None:

@@ -79,6 +79,14 @@ def test_secrets_are_cut_out_wherever_they_come_from(scenes) -> None:
     assert "hunter2" not in str(shown.document())
 
 
+def test_a_running_stream_whose_broker_does_not_answer_the_report_is_given_the_command_that_asks_again(scenes) -> None:
+    made = scenes["healthy"]
+    silent = "Kafka (lakeward_kafka) does not answer: brokers 127.0.0.1:9092"
+    found = made.changed(sources=replace(made.sources, trouble=(silent,))).document()
+    assert found["next"] == "lakeward stack status"
+    assert found["next_text"] == f"lakeward stack status   shows whether this is over: {silent}"
+
+
 def test_offsets_and_ids_can_be_searched_for(scenes) -> None:
     text = "\n".join(scenes["dead_driver"].lines())
     for word in ("seq 812", "flights/0: 12043", "5512860432156", "process 4711", "local-1763694582201"):
