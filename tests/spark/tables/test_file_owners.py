@@ -63,7 +63,7 @@ def test_a_copy_by_register_table_outlives_the_commits_of_the_original(
     with pytest.raises(Refused, match="Cannot maintain"):
         run.maintain(site.runtime, site.project, raw.name)
     site.catalog.drop_table(copy)
-    assert [each["result"] for each in run.maintain(site.runtime, site.project, raw.name)["actions"]][0] == "done"
+    assert {each["result"] for each in run.maintain(site.runtime, site.project, raw.name)["actions"]} == {"done"}
 
 
 def test_a_vacuum_leaves_the_files_of_a_clone(site: MaintenanceContext, remote: Any) -> None:
