@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from uuid import uuid4
 
@@ -65,7 +66,8 @@ class FileAccess:
             path = pending.pop()
             selector = FileSelector(f"{root}/{path}".rstrip("/"), allow_not_found=True)
             listed = self._translated(folder, lambda chosen=selector: system.get_file_info(chosen))
-            entries = [entry for entry in listed if not (is_local and Path(entry.path).is_symlink())]
+            links = _links(selector.base_dir) if is_local and listed else ()
+            entries = [entry for entry in listed if entry.base_name not in links]
             below = tuple(sorted(entry.base_name for entry in entries if not entry.is_file))
             files = tuple(Entry(entry.base_name, entry.size, entry.mtime) for entry in entries if entry.is_file)
             yield Folder(path, below, files)
@@ -191,3 +193,12 @@ class FileAccess:
 def _put(system: Any, path: str, content: bytes) -> None:
     with system.open_output_stream(path, compression=None) as stream:  # the default compresses a name that ends in .gz
         stream.write(content)
+
+
+def _links(folder: str) -> set[str]:
+    """The names of the symbolic links in a local folder; empty if it was removed."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_symlink()}
+    except FileNotFoundError:
+        return set()

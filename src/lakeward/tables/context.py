@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +22,7 @@ from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.iceberg.catalogs.jdbc import catalog_down
 from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.platform.boundary import worded
-from lakeward.platform.errors import SpecError
+from lakeward.platform.errors import LakewardError, SpecError
 from lakeward.platform.runtime import Project, Runtime, absent
 from lakeward.platform.text import whole_number, word
 from lakeward.registry.engine import connect
@@ -33,6 +33,7 @@ from lakeward.spec.read.loader import Loaded, load_project
 from lakeward.spec.sql.catalogs import further_of, lake_of
 from lakeward.spec.sql.names import NotAName, dotted, name_parts
 from lakeward.tables.facts import Thresholds
+from lakeward.tables.guard.locations import nested
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -138,6 +139,35 @@ class MaintenanceContext:
             own = self.catalog.name
             return {(catalog, *identifier): at or "" for catalog, identifier, at in rows if catalog != own}
 
+    def begins_in(self, files: Collection[str], table: tuple[str, ...]) -> dict[str, str]:
+        """The other tables of the database that are at one of these metadata files -> the file. `register_table` makes
+        such a table. None is found in a catalog that is not in PostgreSQL.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+        """
+        from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+        from sqlalchemy import select
+
+        default = own(self.catalog, table)
+        if not isinstance(default, SqlCatalog) or not files:
+            return {}
+        space, name = ".".join(table[:-1]), table[-1]
+        query = select(
+            IcebergTables.catalog_name,
+            IcebergTables.table_namespace,
+            IcebergTables.table_name,
+            IcebergTables.metadata_location,
+        ).where(IcebergTables.metadata_location.in_(files))
+        with self._reaching(), default.engine.connect() as connection:
+            rows = connection.execute(query).all()
+        begins: dict[str, str] = {}
+        for catalog, found, other, at in rows:
+            if (catalog, found, other) != (default.name, space, name):
+                where = "" if catalog == default.name else f" of catalog {catalog}"
+                begins[dotted((*found.split("."), other)) + where] = str(at)
+        return begins
+
     def _rows(self) -> list[tuple[str, tuple[str, ...], str | None]] | None:
         """Catalog, table and metadata file of every row of a catalog in PostgreSQL; None for other catalogs."""
         from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -219,6 +249,17 @@ class MaintenanceContext:
                 next=f"lakeward tables health {word(meant[0])}" if len(meant) == 1 else "lakeward tables health",
                 code="LW-4002",
             ) from None
+
+    def is_at(self, table: str, location: str) -> bool:
+        """Whether a table is at a location, below or above it; True if the table cannot be read."""
+        folder = self.delta(table)
+        try:
+            found = str(folder) if folder is not None else self.load(table, paths_only=True).metadata.location
+        except SpecError:
+            return False
+        except (LakewardError, OSError, ValueError):
+            return True
+        return nested(found, location) or nested(location, found)
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

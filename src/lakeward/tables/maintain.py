@@ -75,7 +75,7 @@ def maintain_table(
         with site.registry() as connection:
             register(connection, around, seen.facts, external=site.external(table))
             first = observe_table(connection, site, seen, around, selected, only=only)
-            if first.needs.forbidden:
+            if first.needs.forbidden and not first.plan.actions:
                 raise Refused(
                     f"Cannot maintain {table}",
                     why=first.needs.forbidden,

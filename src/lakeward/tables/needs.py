@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,12 +15,13 @@ from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.text import word
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.registry.maintenance import LedgerRow
+from lakeward.spec.model.file_paths import folder_of
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.suite import POINTER_OF
 from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.guard import locations, pins, readers
-from lakeward.tables.guard.positions import OffMain, off_main
+from lakeward.tables.guard.positions import OffMain, of_copies, off_main
 from lakeward.tables.plan.advice import IntervalStream
 from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import History, Needs, SnapshotPin
@@ -49,6 +50,7 @@ class RegistryState:
         checkpoints: folders of every known checkpoint.
         readers: table -> the streams that read it incrementally.
         feeds: table -> the running streams that land in it at an interval.
+        folders: folders of files that streams read or land -> whose they are, as a clause.
     """
 
     tables: Mapping[str, maintenance.Table]
@@ -57,6 +59,7 @@ class RegistryState:
     checkpoints: tuple[str, ...]
     readers: Mapping[str, tuple[readers.Reading, ...]] = field(default_factory=dict)
     feeds: Mapping[str, tuple[IntervalStream, ...]] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_registry(connection: Connection) -> RegistryState:
@@ -68,7 +71,11 @@ def read_registry(connection: Connection) -> RegistryState:
     running = frozenset(each.id for each in running_streams)
     writers: dict[str, str] = {}
     feeds: dict[str, tuple[IntervalStream, ...]] = {}
+    folders: dict[str, str] = {}
     for stream, generation in latest.items():
+        named = attempt(f"folders of stream {stream}", partial(_folders, stream, generation.spec))
+        if not isinstance(named, Failure):
+            folders |= named
         written = attempt(f"sink of stream {stream}", partial(_written, generation.spec))
         if isinstance(written, Failure) or written is None:
             continue
@@ -85,6 +92,7 @@ def read_registry(connection: Connection) -> RegistryState:
         checkpoints=tuple(sorted({each.checkpoint for each in latest.values()})),
         readers=readers.registered(connection),
         feeds=feeds,
+        folders=folders,
     )
 
 
@@ -94,6 +102,20 @@ def _written(spec: Mapping[str, Any]) -> tuple[str, str] | None:
     sink = sinks.get("iceberg") or sinks.get("delta") or {}
     table = sink.get("table")
     return (table, sink.get("mode") or "append") if table else None
+
+
+def _folders(stream: str, spec: Mapping[str, Any]) -> dict[str, str]:
+    """The folders of files that a stream reads or lands -> whose they are, as a clause."""
+    sources = [source.get("files") or {} for source in (spec.get("sources") or {}).values()]
+    references = [{"path": each} for known in (spec.get("reference") or {}).values() for each in known.values()]
+    sinks = [(spec.get("sink") or {}).get("files") or {}]
+    found: dict[str, str] = {}
+    for places, act in ((sources, "reads"), (references, "looks up"), (sinks, "lands")):
+        for place in places:
+            path = place.get("path")
+            if isinstance(path, str) and (path.startswith("/") or ":/" in path):
+                found[folder_of(path)] = f"files that stream {stream} {act}"
+    return found
 
 
 def _feed(stream: str, spec: Mapping[str, Any]) -> IntervalStream | None:
@@ -114,6 +136,7 @@ def needs_of(
     roots: Iterable[str] = (),
     mine: Iterable[int] = (),
     min_file_age: timedelta = timedelta(),
+    there: Callable[[str, str], bool] = lambda table, location: True,
 ) -> tuple[Needs, list[OffMain]]:
     """The needs of one table, and the positions that block its expiry.
 
@@ -126,6 +149,7 @@ def needs_of(
         roots: further folders of checkpoints.
         mine: ids of unfinished actions of the caller.
         min_file_age: minimum age of files that a VACUUM deletes.
+        there: whether a recorded table is still at its recorded location: it may be dropped, or have another name.
     """
     known = around.tables.get(facts.table)
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
@@ -139,7 +163,7 @@ def needs_of(
     unverified = _unverified(connection, facts, now, has_suite=has_suite)
     if unverified is not None:
         held.append(unverified)
-    problems = off_main(facts, checked_positions(connection, facts.table))
+    problems = of_copies(connection, facts, off_main(facts, checked_positions(connection, facts.table)))
     refusals = [problem.sentence for problem in problems]
     if gc_disabled(facts.properties):
         refusals.append("gc.enabled is false: its files may belong to another table")
@@ -149,8 +173,8 @@ def needs_of(
         refusals.append(
             f'expiry is held: {known.expiry_hold} (lakeward tables unhold {word(facts.table)} --comment "the finding")'
         )
-    others = {name: row.location for name, row in around.tables.items()}
-    intruder = locations.overlap(facts.table, facts.location, others, [*around.checkpoints, *roots])
+    others = {name: row.location for name, row in around.tables.items() if _near(name, row.location, facts, there)}
+    intruder = locations.overlap(facts.table, facts.location, others, [*around.checkpoints, *roots], around.folders)
     of = facts.properties.get(POINTER_OF)
     shown = f"it is the pointer table of {of}, and its files belong to that table" if of else ""
     needs = Needs(
@@ -161,6 +185,14 @@ def needs_of(
         min_file_age=min_file_age,
     )
     return needs, problems
+
+
+def _near(table: str, location: str | None, facts: TableFacts, there: Callable[[str, str], bool]) -> bool:
+    """Whether another table is below or above the location of this one, now."""
+    if location is None or table == facts.table:
+        return False
+    shares = locations.nested(location, facts.location) or locations.nested(facts.location, location)
+    return shares and there(table, location)
 
 
 def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has_suite: bool) -> SnapshotPin | None:

@@ -144,11 +144,13 @@ def observe_table(
         has_suite=site.has_suite(seen.facts.table),
         roots=(site.runtime.checkpoints,),
         mine=mine,
+        there=site.is_at,
         min_file_age=timedelta() if site.unsafe(seen.facts.table, "expire.older_than") else MIN_FILE_AGE,
     )
     history = history_of(connection, seen.facts.table)
     made = plan(seen.facts, seen.policy, needs, history, now, selected, only)
-    made = owned(site, made, seen.facts, seen.loaded, seen.policy, now)
+    held = needs.hold_until is not None and needs.hold_until > now
+    made = owned(site, made, seen.facts, seen.loaded, seen.policy, now, held=held)
     name = seen.facts.table
     lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)
     return TableObservation(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)

@@ -99,7 +99,9 @@ def remove_orphans(
             register(connection, around, facts, external=site.external(table))
             now = connection.execute(select(func.now())).scalar_one()
             roots = (site.runtime.checkpoints,)
-            needs, _ = needs_of(connection, facts, around, now, has_suite=site.has_suite(table), roots=roots)
+            needs, _ = needs_of(
+                connection, facts, around, now, has_suite=site.has_suite(table), roots=roots, there=site.is_at
+            )
             ledger = maintenance.newest_actions(connection, table, action=ACTION)
             before = oldest_removable(policy, longest_batch(connection, facts), now)
         last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)

@@ -16,11 +16,13 @@ from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted
 from lakeward.tables.expiry import outside
+from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.owners import Others, Owners, inside
+from lakeward.tables.observe.listing import strangers_of_delta
 from lakeward.tables.observe.references import hinted, references
 from lakeward.tables.plan.expire import expirable
-from lakeward.tables.plan.metadata import DELETE
-from lakeward.tables.plan.model import NotPlanned, Plan
+from lakeward.tables.plan.metadata import DELETE, kept_for_others
+from lakeward.tables.plan.model import Action, NotPlanned, Plan
 from lakeward.tables.plan.owners import (
     erase_refused,
     hint_refused,
@@ -35,15 +37,25 @@ if TYPE_CHECKING:
     from lakeward.spec.model.policy import Policy
     from lakeward.tables.context import MaintenanceContext
     from lakeward.tables.facts import TableFacts
-    from lakeward.tables.plan.model import Action
 
 _MOST: Final = 10_000  # files of other tables that are counted
 
 
 def owned(
-    site: MaintenanceContext, made: Plan, facts: TableFacts, loaded: Table | State, policy: Policy, now: datetime
+    site: MaintenanceContext,
+    made: Plan,
+    facts: TableFacts,
+    loaded: Table | State,
+    policy: Policy,
+    now: datetime,
+    *,
+    held: bool = False,
 ) -> Plan:
-    """The plan without actions that would delete files which others may read, with the reasons."""
+    """The plan without actions that would delete files which others may read, with the reasons.
+
+    Args:
+        held: whether a person holds the table: nothing is added to the plan.
+    """
 
     def expiry(action: Action) -> NotPlanned | None:
         if isinstance(loaded, State):
@@ -59,7 +71,27 @@ def owned(
         with Owners.of(site) as owners:
             return metadata_refused(owners.others(loaded.name()).sharing(loaded.metadata.location))
 
-    return _without(_without(made, "expire", expiry), "metadata", metadata)
+    left = _without(_without(made, "expire", expiry), "metadata", metadata)
+    return left if held or isinstance(loaded, State) else _metadata_kept(site, left, facts, loaded, policy)
+
+
+def _metadata_kept(site: MaintenanceContext, made: Plan, facts: TableFacts, table: Table, policy: Policy) -> Plan:
+    """The plan in which no commit will delete a metadata file at which another table is."""
+    every: tuple[Action | NotPlanned, ...] = (*made.actions, *made.not_planned)
+    planned = next((each for each in every if each.action == "metadata"), None)
+    if planned is None or not policy.metadata.enabled or not policy.maintain or gc_disabled(facts.properties):
+        return made
+    if isinstance(planned, NotPlanned) and planned.next_at is not None:
+        return made  # held by a person, or it failed
+    begins = site.begins_in([entry.metadata_file for entry in table.metadata.metadata_log], table.name())
+    now = kept_for_others(planned, facts, begins)
+    if now is planned:
+        return made
+    actions = tuple(each for each in made.actions if each is not planned)
+    not_planned = tuple(each for each in made.not_planned if each is not planned)
+    if isinstance(now, Action):
+        return replace(made, actions=(now, *actions), not_planned=not_planned)
+    return replace(made, actions=actions, not_planned=(*not_planned, now))
 
 
 def _without(made: Plan, name: str, ask: Callable[[Action], NotPlanned | None]) -> Plan:
@@ -102,7 +134,13 @@ def _vacuum(site: MaintenanceContext, facts: TableFacts, state: State) -> NotPla
     with Owners.of(site) as owners:
         others = owners.others(facts.table)
         named = [each for each in islice(others.named_below(facts.location), _MOST) if each[0] not in live]
-        return vacuum_refused(named, others.unknown)
+        return vacuum_refused(named, others.sharing(facts.location), others.unknown)
+
+
+def vacuum_obstacle(site: MaintenanceContext, folder: str) -> str:
+    """Why a VACUUM would delete what is no part of a Delta table, as a clause; empty if not. Lists its folder."""
+    found = next(strangers_of_delta(FileAccess(site.runtime.lake).walk(folder)), "")
+    return f"its folder has {found}, whose files VACUUM would delete: move it elsewhere" if found else ""
 
 
 def erase_obstacle(site: MaintenanceContext, table: Table) -> str:

@@ -33,6 +33,7 @@ from lakeward.tables.ledger import ActionEntry, change, finish_action
 from lakeward.tables.needs import RegistryState
 from lakeward.tables.observation import ObservedTable, TableObservation, load_facts, observe_table
 from lakeward.tables.observe.commits import moved_by
+from lakeward.tables.ownership import vacuum_obstacle
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.verify import (
@@ -129,8 +130,12 @@ class Work:
             if name == "expire" and there.problems:
                 self._refuse(there.problems)
             return
+        delta = isinstance(there.seen.loaded, State)
+        if name == "expire" and delta and (why := vacuum_obstacle(self.site, there.facts.location)):
+            self._refused(why)
+            return
         mended = name == "metadata" and bool(unreadable(there.facts.properties))
-        by_commit = (name == "expire" or mended) and not isinstance(there.seen.loaded, State)  # without an engine
+        by_commit = (name == "expire" or mended) and not delta  # without an engine
         spark = None if by_commit else connected()
         before = _figures(there.facts) | _promise(action)
         checked = on_main(there.facts) if name == "expire" else {}
@@ -290,7 +295,10 @@ class Work:
             return
         with self.site.registry() as connection:
             block_streams(connection, problems)
-        why = "; ".join(problem.sentence for problem in problems)
+        self._refused("; ".join(problem.sentence for problem in problems))
+
+    def _refused(self, why: str) -> None:
+        """An expiry that is refused."""
         log.error("Expiry refused", table=self.table, why=why)
         self.results.append(
             {

@@ -10,11 +10,14 @@ from typing import Any
 
 import delta_log
 import pyarrow as pa
+import pytest
 
 from lakeward.connectors.delta import location
+from lakeward.platform.errors import Refused
 from lakeward.tables import run
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.plan import ORDER
+from lakeward.tables.plan.metadata import DELETE
 
 
 def test_the_files_of_a_copy_stay_the_other_tables(site: MaintenanceContext, make_table: Callable[..., Any]) -> None:
@@ -37,6 +40,30 @@ def test_the_files_of_a_copy_stay_the_other_tables(site: MaintenanceContext, mak
     assert (expired["result"], expired["after"]["spared_files"]) == ("done", 4)
     run.maintain(site.runtime, site.project, raw.name, ORDER)
     assert raw.rows() == copy.rows() == 24 and raw.files() == 1
+
+
+def test_a_copy_by_register_table_outlives_the_commits_of_the_original(
+    site: MaintenanceContext, make_table: Callable[..., Any]
+) -> None:
+    raw = make_table("", **{DELETE: "true", "write.metadata.previous-versions-max": "3"})
+    raw.append()
+    copy = f"{raw.name}_copy"
+    site.catalog.register_table(copy, site.load(raw.name).metadata_location)
+    raw.append()
+    run.observe(site.runtime, site.project)
+    [off] = run.maintain(site.runtime, site.project, raw.name)["actions"]
+    assert (off["action"], off["result"]) == ("metadata", "done") and off["why"].endswith(f"for = {copy}"), off
+    raw.sql("INSERT INTO {t} SELECT * FROM {t} LIMIT 1")
+    raw.append(times=3)
+    assert site.load(copy).scan().to_arrow().num_rows == 6
+    [on] = run.maintain(site.runtime, site.project, raw.name)["actions"]
+    assert (on["result"], site.load(raw.name).properties[DELETE]) == ("done", "true"), on
+    raw.append(times=4)
+    assert site.load(copy).scan().to_arrow().num_rows == 6
+    with pytest.raises(Refused, match="Cannot maintain"):
+        run.maintain(site.runtime, site.project, raw.name)
+    site.catalog.drop_table(copy)
+    assert {each["result"] for each in run.maintain(site.runtime, site.project, raw.name)["actions"]} == {"done"}
 
 
 def test_a_vacuum_leaves_the_files_of_a_clone(site: MaintenanceContext, remote: Any) -> None:

@@ -188,11 +188,14 @@ def test_a_table_over_another_is_refused(site, make_table):
     table = make_table()
     table.append(times=4)
     inner = site.load(table.name).metadata.location + "/inner"
+    other = make_table().name
+    site.catalog.drop_table(other)
+    site.catalog.create_table(other, site.load(table.name).schema(), location=inner)
     with site.registry() as connection:
-        maintenance.register(connection, "other.inner", format="iceberg", location=inner, table_class=None)
+        maintenance.register(connection, other, format="iceberg", location=inner, table_class=None)
     try:
         with pytest.raises(Refused, match="Cannot maintain"):
             maintain_table(site, table.name, ["compact"])
     finally:
         with site.registry() as connection:
-            maintenance.register(connection, "other.inner", format="iceberg", location=None, table_class=None)
+            maintenance.register(connection, other, format="iceberg", location=None, table_class=None)

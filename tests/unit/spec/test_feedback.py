@@ -17,7 +17,6 @@ from problems import texts
         ("pattern: 't.*'", "topic: out", False),
         ("pattern: 't'", "topic: t1", False),
         ("pattern: 't.*'", "topic: t1, connection: other", False),
-        (r"pattern: '\p{Alpha}+'", "topic: t", False),
     ],
 )
 def test_a_stream_feeds_itself_over_one_connection(stream, minimal, source, sink, itself):

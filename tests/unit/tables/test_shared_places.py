@@ -117,6 +117,16 @@ def test_a_table_of_another_catalog_in_the_same_database_is_asked(lake: SharedLa
     assert (lake.ids(host), sorted(read)) == ([1, 2], [1, 2])
 
 
+def test_the_metadata_file_of_a_table_of_another_catalog_is_no_orphan(lake: SharedLake, theirs: Any) -> None:
+    host = lake.table(rows(1))
+    folder = lake.folder(host)
+    there = {"write.metadata.path": f"{folder}/metadata"}
+    guest = theirs.create_table(host, schema=lake.load(host).schema(), location=f"{folder}_other", properties=there)
+    guest.append(rows(2))
+    said(lake.orphans(host))
+    assert theirs.load_table(host).scan().to_arrow()["id"].to_pylist() == [2]
+
+
 def test_rows_of_a_table_are_not_erased_where_another_table_shares_its_folder(lake: SharedLake) -> None:
     """One metadata file registered under two names, and a table whose folder is below another one's."""
     first = lake.table(rows(1), rows(2))

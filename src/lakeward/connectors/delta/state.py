@@ -69,7 +69,8 @@ class State:
         checkpoint: version of the newest checkpoint; -1 if there is none.
         log_bytes: size of all files in the log's folder.
         files: path -> live file.
-        removed: path -> when it was removed (milliseconds since 1970), if still in the log. VACUUM deletes the file.
+        removed: path -> when it was removed (milliseconds since 1970), if still in the log and in the table's folder.
+            VACUUM deletes the file.
         changes: the newest commits, oldest first.
         domains, metadata: see `log.TableLog`.
     """
@@ -159,7 +160,7 @@ def read(folder: Folder, since: int = -1) -> State | None:
         checkpoint=base,
         log_bytes=delta_log.size(),
         files=files,
-        removed=removed_at,
+        removed={path: at_ms for path, at_ms in removed_at.items() if _within(folder, path)},
         changes=tuple(changes),
         domains=table.domains,
         metadata=table.metadata,
@@ -183,6 +184,13 @@ def _change(
                 data_changes.append(bool(remove.get("dataChange", True)))
     rewrite = bool(data_changes) and not any(data_changes)
     return Change(version, at_ms, added, tuple(removed), rewrite=rewrite), removed
+
+
+def _within(folder: Folder, path: str) -> bool:
+    """Whether a file is in the table's folder. A shallow clone names files of its base, which its VACUUM leaves."""
+    if not path.startswith("/") and ":/" not in path:
+        return True
+    return str(log.absolute(folder, path)).startswith(f"{folder}/")
 
 
 def _live(add: Mapping[str, Any], metadata: Mapping[str, Any]) -> Live:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from lakeward.spec.model.sources import Isolation, KafkaSource
 
 R = TypeVar("R")
 TIMEOUT_S = 10.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
@@ -150,7 +151,8 @@ def offsets_at(
     Raises:
         DependencyDown: the broker does not answer.
     """
-    millis = max(0, int(moment.timestamp() * 1000))  # Kafka takes negative times for names: -1 is the end
+    millis = -((_EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: a record before the moment is too early
+    millis = max(0, millis)  # Kafka takes negative times for names: -1 is the end
     offsets = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
     ends = end_offsets(cluster, topics, timeout_s, isolation)
     return {

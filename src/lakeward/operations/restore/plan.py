@@ -25,7 +25,9 @@ from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count, listed, word
 from lakeward.registry import batches, generations, maintenance, streams
 from lakeward.registry.generations import Generation
+from lakeward.spec.sql.catalogs import prefix_in
 from lakeward.tables.guard import readers
+from lakeward.tables.guard.positions import lands_in, without_position
 
 WORD = "restore"
 
@@ -283,6 +285,8 @@ def _back(
     generation = running.get(stream)
     row = streams.find(connection, stream)
     if generation is None and (row is None or row.removed_at is None):
+        if row is not None and (tables := lands_in(connection, stream)):
+            raise _of_a_copy(context, table, stream, tables)
         raise Refused(
             f"Cannot restore table {name}: stream {stream} landed in it and cannot be stopped from here",
             why="in this registry that stream does not write the table",
@@ -301,6 +305,22 @@ def _back(
     totals = earlier.totals.model_copy(update={"skipped": skipped})
     moved = at.moved(WORD, context.author, end=end, skips=skips, totals=totals, complete_through=None, **snapshot)
     return RolledBackPosition(stream, at, moved, generation, lands_again=True)
+
+
+def _of_a_copy(context: Context, table: Restorable, stream: str, tables: set[str]) -> Refused:
+    """The refusal for a table with the position of a stream that lands in another one."""
+    name = table.name
+    if table.format == "iceberg":
+        unset = without_position(name, prefix_in(context.runtime.lake, name), stream)
+        next_ = f"if it is a copy, take the position out: {unset}   then restore again"
+    else:
+        next_ = "if it is a copy, no stream follows it: restore it by Spark's own RESTORE TABLE"
+    return Refused(
+        f"Cannot restore table {name}: it has the position of stream {stream}",
+        why=f"that stream lands in {listed(sorted(tables))}, so {name} may be a copy of that table",
+        next=next_,
+        code="LW-2528",
+    )
 
 
 def _verified(connection: Connection, table: Restorable, target: Link, before: int | None) -> int | None:

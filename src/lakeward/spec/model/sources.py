@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -21,7 +20,7 @@ from lakeward.spec.model.base import (
 )
 from lakeward.spec.model.decode import Decode
 from lakeward.spec.model.format_source import FormatSource
-from lakeward.spec.model.java_regex import no_pattern
+from lakeward.spec.model.java_regex import no_pattern, not_shared
 from lakeward.spec.model.position_columns import RECORD_COLUMNS, position_columns
 from lakeward.spec.model.table_names import PostgresTable, TableName
 from lakeward.spec.model.table_source import DeltaSource, IcebergSource
@@ -45,7 +44,7 @@ class KafkaSource(SpecModel):
     topics: tuple[Topic, ...] = ()
     """Topics to read, by name."""
     pattern: Text | None = None
-    """Java regular expression of topics to read, instead of `topics`."""
+    """Regular expression of topics to read, instead of `topics`: one that Java and Python read alike."""
     connection: Name = Name(KAFKA_CONNECTION)
     """Id of the Kafka connection: of Airflow, or of a file of the home."""
     starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, Offset]] = "earliest"
@@ -70,20 +69,13 @@ class KafkaSource(SpecModel):
     @field_validator("pattern")
     @classmethod
     def _regular_expression(cls, pattern: str | None) -> str | None:
-        if why := no_pattern(pattern or ""):
+        if why := no_pattern(pattern or "") or not_shared(pattern or ""):
             raise ValueError(why)
         return pattern
 
     def reads(self, topic: str) -> bool:
-        """Whether it reads the topic; False for a pattern that only Java can evaluate."""
-        if self.pattern is None:
-            return topic in self.topics
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return re.fullmatch(self.pattern, topic) is not None
-        except re.error:
-            return False
+        """Whether it reads the topic."""
+        return topic in self.topics if self.pattern is None else re.fullmatch(self.pattern, topic) is not None
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> Self:
@@ -143,7 +135,8 @@ class FilesSource(SpecModel):
     max_files_per_trigger: PositiveInt
     """Maximum number of files per batch."""
     after: Literal["keep", "archive", "delete"] = "keep"
-    """What happens to a file after it has landed: `archive` moves it to `<folder>.archived`."""
+    """What happens to a file after it has landed: `archive` moves it to `<folder>.archived`. No table may name
+    the files of the folder (`add_files`), unless they are kept: it would lose them."""
 
     @model_validator(mode="after")
     def _columns_of_a_format(self) -> Self:

@@ -75,7 +75,13 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def overlap(table: str, location: str, tables: Mapping[str, str | None], checkpoints: Iterable[str]) -> str:
+def overlap(
+    table: str,
+    location: str,
+    tables: Mapping[str, str | None],
+    checkpoints: Iterable[str],
+    folders: Mapping[str, str] | None = None,
+) -> str:
     """Why the table must not be maintained; empty when it is alone in its folder.
 
     Args:
@@ -83,6 +89,7 @@ def overlap(table: str, location: str, tables: Mapping[str, str | None], checkpo
         location: its folder.
         tables: other tables and their folders.
         checkpoints: folders of checkpoints.
+        folders: other folders -> what is in them, as a clause.
     """
     for name, other in sorted(tables.items()):
         if other and name != table and nested(other, location):
@@ -92,4 +99,7 @@ def overlap(table: str, location: str, tables: Mapping[str, str | None], checkpo
     for checkpoint in checkpoints:
         if nested(checkpoint, location):
             return f"a checkpoint lies under its location ({checkpoint}): orphan removal would delete it"
+    for folder, what in (folders or {}).items():
+        if nested(folder, location):
+            return f"{what} lie under its location ({folder}): orphan removal or VACUUM would delete them"
     return ""

@@ -292,7 +292,8 @@ class Owners:
                     named = [at, *paths_of(at, table.io)]
                     found += self._elsewhere(name, metadata.location, at, named)
                 seen.add(at)
-        statistics = self._elsewhere(name, metadata.location, _STATISTICS, statistics_of(metadata))
+        of_itself = {*statistics_of(metadata), table.metadata_location}  # `write.metadata.path`, a registered copy
+        statistics = self._elsewhere(name, metadata.location, _STATISTICS, of_itself)
         dropped = lists - current.keys()
         exact = bool(dropped) and self._db.execute("SELECT 1 FROM files WHERE name = ? LIMIT 1", (name,)).fetchone()
         if exact:  # rare: what this table still names decides whether files of others go

@@ -7,7 +7,7 @@ positions that an expiry found on main.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -15,20 +15,28 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.ancestry import Finding, Link, walk
 from lakeward.connectors.delta import log
 from lakeward.platform.errors import Blocked
-from lakeward.registry import events, streams
+from lakeward.platform.text import word
+from lakeward.registry import events, generations, streams
 from lakeward.registry.streams import Block
+from lakeward.spec.sql.statements import call_name, quote_text
 from lakeward.tables.facts import TableFacts
 
 
 @dataclass(frozen=True)
 class OffMain:
-    """A position that blocks expiry. `reason` is the reason code the stream is blocked with."""
+    """A position that blocks expiry.
+
+    Attributes:
+        reason: the reason code the stream is blocked with.
+        elsewhere: the table that the stream lands in, if it is another one: then nothing is wrong with the stream.
+    """
 
     stream: str
     reason: str
     what: str
     why: str
     next: str
+    elsewhere: str = ""
 
     @property
     def sentence(self) -> str:
@@ -88,11 +96,53 @@ def on_main(facts: TableFacts) -> dict[str, int]:
     return found
 
 
+def of_copies(connection: Connection, facts: TableFacts, problems: Iterable[OffMain]) -> list[OffMain]:
+    """The problems, those of streams that land in another table told apart.
+
+    A copy of a table's metadata (`register_table`, a clone, an older table of the stream) has the positions of the
+    streams that land in the original. They still stop the expiry of an Iceberg table: a rollback of the stream to an
+    older generation may lead it back here. VACUUM removes no commit from a Delta log, so there they stop nothing.
+    """
+    found = []
+    for problem in problems:
+        tables = lands_in(connection, problem.stream)
+        if not tables or facts.table in tables:
+            found.append(problem)
+        elif facts.format != "delta":
+            other = ", ".join(sorted(tables))
+            what = f"{facts.table} has a position of stream {problem.stream}, which lands in {other}"
+            why = f"{problem.why}; if it is a copy: {without_position(facts.table, facts.catalog, problem.stream)}"
+            found.append(replace(problem, what=what, why=why, elsewhere=other))
+    return found
+
+
+def without_position(table: str, catalog: str, stream: str) -> str:
+    """The command that removes the position of a stream from an Iceberg table which is a copy of the stream's own."""
+    unset = f"ALTER TABLE {call_name(table, catalog)} UNSET TBLPROPERTIES ({quote_text(position.key(stream))})"
+    return f"lakeward sql --write {word(unset)}"
+
+
+def lands_in(connection: Connection, stream: str) -> set[str]:
+    """The tables of a stream's running and newest generation; empty if they are not known."""
+    known = streams.find(connection, stream)
+    if known is None:
+        return set()
+    each = (generations.get(connection, stream, known.generation), generations.latest(connection).get(stream))
+    found: set[str] = set()
+    for generation in each:
+        sinks = generation.spec.get("sink") if generation is not None else None
+        named = {sink.get("table") for sink in sinks.values() if isinstance(sink, dict)} if sinks else set()
+        if not named or None in named:
+            return set()
+        found |= {str(table) for table in named}
+    return found
+
+
 def block_streams(connection: Connection, problems: Iterable[OffMain]) -> None:
-    """Block the streams until a person acts; recorded once, not at every observation."""
+    """Block the streams that land in the table until a person acts; recorded once, not at every observation."""
     for problem in problems:
         known = streams.find(connection, problem.stream)
-        if known is not None and not known.blocked:
+        if known is not None and not known.blocked and not problem.elsewhere:
             streams.block(connection, problem.stream, problem.document())
             events.record(connection, "stream", problem.stream, "blocked", problem.sentence, reason=problem.reason)
 

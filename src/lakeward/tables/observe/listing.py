@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -177,6 +178,16 @@ def _hidden(path: str) -> bool:
     """
     *folders, name = path.split("/")
     return name[0] in "._" or any(folder[0] in "._" and "=" not in folder for folder in folders)
+
+
+def strangers_of_delta(folders: Iterable[Folder]) -> Iterator[str]:
+    """Foreign files in the folder of a Delta table that a VACUUM would delete (phrases). It skips hidden folders."""
+    for folder in folders:
+        if folder.path and _hidden(f"{folder.path}/file"):
+            continue
+        of_others = folder if folder.path else replace(folder, folders=tuple(set(folder.folders) - {"_delta_log"}))
+        if stranger := _stranger(of_others):
+            yield stranger
 
 
 def _stranger(folder: Folder) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from lakeward.connectors.iceberg import properties
-from lakeward.platform.text import count
+from lakeward.platform.text import count, listed
 from lakeward.spec.model.policy import Manifests, Metadata
 from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.plan.model import Action, History, NotPlanned
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
 VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
+KEPT: Final = "lakeward.metadata-kept-for"
+"""Table property: the other tables for which the deletion of old metadata files was switched off; empty since it is on
+again."""
 _NAMED: Final = 100
 """Iceberg's default length of a table's metadata log; older files remain on disk and are not counted."""
 
@@ -72,6 +76,27 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
             **({} if VERSIONS_MAX in facts.properties else {VERSIONS_MAX: str(limit)}),
         },
     )
+
+
+def kept_for_others(made: Action | NotPlanned, facts: TableFacts, begins: Mapping[str, str]) -> Action | NotPlanned:
+    """The repair, so that no commit deletes a metadata file at which another table is.
+
+    Args:
+        made: what is planned without such tables.
+        begins: other table -> the file of this table's metadata log at which it is.
+    """
+    if isinstance(made, Action) and not made.properties.keys() <= {DELETE, VERSIONS_MAX, *RETRIES}:
+        return made  # properties that cannot be read are mended first
+    deletes = (facts.properties.get(DELETE) or "").lower() == "true"
+    if begins and (deletes or (isinstance(made, Action) and DELETE in made.properties)):
+        name, file = min(begins.items())
+        why = f"{listed(sorted(begins))} {'is' if len(begins) == 1 else 'are'} at metadata files of this table"
+        why += f" ({name}: {file}), which later commits would delete: {DELETE} is switched off until they left its log"
+        return Action("metadata", why, properties={DELETE: "false", KEPT: ", ".join(sorted(begins))})
+    if not begins and not deletes and facts.properties.get(KEPT):
+        why = f"the metadata files kept for {facts.properties[KEPT]} have left the log of the table"
+        return Action("metadata", f"{why}: {DELETE} is switched on again", properties={DELETE: "true", KEPT: ""})
+    return made
 
 
 WORTH = 10  # with fewer manifests a rewrite has no noticeable effect

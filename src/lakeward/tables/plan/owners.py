@@ -57,11 +57,12 @@ def outside_refused(outside: Sequence[str], claims: Mapping[str, str]) -> NotPla
     return NotPlanned("expire", why, refused=True)
 
 
-def vacuum_refused(named: Sequence[tuple[str, str]], unknown: str) -> NotPlanned | None:
+def vacuum_refused(named: Sequence[tuple[str, str]], sharing: str, unknown: str) -> NotPlanned | None:
     """The refusal of a VACUUM that would delete files of other tables; None without.
 
     Args:
         named: (file below the table's folder that no current version has, other table that names it).
+        sharing: which other table is in the table's folder, as a clause; empty for none.
         unknown: why it is unknown which files other tables name; empty if it is known.
     """
     if named:
@@ -69,6 +70,11 @@ def vacuum_refused(named: Sequence[tuple[str, str]], unknown: str) -> NotPlanned
         why = (
             f"VACUUM would delete {count(len(claims), 'file')} of other tables ({_examples(sorted(claims), claims)}): "
             f"rewrite {listed(sorted({table for _, table in named}))} into files of its own, or drop it"
+        )
+    elif sharing:
+        why = (
+            f"{sharing}, and VACUUM deletes every file of the folder that the Delta log does not name: move that table "
+            "elsewhere, or drop it"
         )
     elif unknown:
         why = f"VACUUM may delete files of other tables: {unknown}"

@@ -221,9 +221,25 @@ def test_one_pass_finds_the_mistakes_of_every_file(project, minimal):
     assert list(loaded.streams) == ["good"]
 
 
-@pytest.mark.parametrize("pattern", ["flights-.*", r"\p{Alpha}+", "a(?i)b", "[a-z&&[^b]]", "a*+b"])
-def test_a_pattern_is_javas(stream, minimal, pattern):
-    assert texts(stream(minimal.replace("topics: [flights]", f"pattern: '{pattern}'"))) == ""
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("flights-.*", ""),
+        ("a*+b|(?i)c", "global flags not at the start"),
+        ("(?:a|b){2,3}", ""),
+        (r"\(a\)", ""),
+        (r"\p{Alpha}+", "bad escape"),
+        ("[a-z&&[^b]]", "within another one ([a-z&&)"),
+        ("[a[b-c]]x", "within another one ([a[)"),
+        (r"[a&\[\]]\[[b]", ""),
+        ("(?P<a>x)", "does not know (?P<"),
+        (r"\(?P<", ""),
+        ("(?<a>x)", "unknown extension"),
+    ],
+)
+def test_a_pattern_is_one_that_java_and_python_read_alike(stream, minimal, pattern, why):
+    said = texts(stream(minimal.replace("topics: [flights]", f"pattern: '{pattern}'")))
+    assert (why in said and "write it with what both read alike" in said) if why else said == ""
 
 
 @pytest.mark.parametrize("day", ["20261231", "1.5", "2026-12", "tomorrow", "2026-12-31T00:00:00Z", "2026-02-30"])
