@@ -112,7 +112,7 @@ def unreadable(table: str, why: str) -> BlockReason:
         "property-unreadable",
         f"Delta cannot read a property of {table}, so no batch can be committed",
         why,
-        properties.mended_by(table),
+        properties.mended_by(table, why),
         code="LW-3492",
     )
 

@@ -11,15 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 MODE = "delta.columnMapping.mode"
-_MODES = ("none", "name", "id")
 _STORED_NAME, _STORED_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 
 
 def mode(metadata: Mapping[str, Any]) -> str:
-    """`none`, `name`, or `id`; what is none of them says nothing about a table whose columns are not mapped."""
-    said = str((metadata.get("configuration") or {}).get(MODE, "none")).lower()
-    mapped = said in _MODES or any(_STORED_NAME in (field.get("metadata") or {}) for field in _fields(metadata))
-    return said if mapped else "none"
+    """`none`, `name`, or `id`."""
+    return str((metadata.get("configuration") or {}).get(MODE, "none")).lower()
 
 
 def stored_names(metadata: Mapping[str, Any]) -> dict[str, str]:

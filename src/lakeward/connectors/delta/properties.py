@@ -17,6 +17,7 @@ from lakeward.platform.text import word
 
 ACTS: Final = frozenset({"land", "compact", "expire"})
 _WRITE: Final = frozenset({"land", "compact"})
+MODE: Final = "delta.columnMapping.mode"
 KEPT: Final = "interval 3650 days"
 """Instead of a retention that cannot be read: its owner wanted to keep something, so nothing is deleted by it."""
 
@@ -99,7 +100,7 @@ PARSED: Final[Mapping[str, Parsed]] = {
     "delta.checkpoint.writeStatsAsJson": Parsed(_SWITCH, "true"),
     "delta.checkpointInterval": Parsed(_whole(1), "10"),
     "delta.checkpointPolicy": Parsed(_one_of("classic", "v2"), "classic"),
-    "delta.columnMapping.mode": Parsed(_one_of("none", "name", "id"), "none"),
+    MODE: Parsed(_one_of("none", "name", "id"), "none"),
     "delta.dataSkippingNumIndexedCols": Parsed(_whole(-(2**31)), "32"),
     "delta.deletedFileRetentionDuration": Parsed(_TIME, KEPT),
     "delta.isolationLevel": Parsed(_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
@@ -129,6 +130,8 @@ def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
     return ", and ".join(f"{name} is {properties[name]!r}; valid is {PARSED[name].kind.valid}" for name in wrong)
 
 
-def mended_by(table: str) -> str:
-    """The command that sets such properties right."""
+def mended_by(table: str, why: str) -> str:
+    """What sets such properties right; `why`: `words` of them. No command guesses how columns are stored."""
+    if MODE in why:
+        return f"set {MODE} to none, name or id by the engine that wrote it: only its owner knows how they are stored"
     return f"lakeward tables maintain {word(table)} --actions metadata   sets it to what Delta can read"

@@ -41,22 +41,13 @@ def test_files_and_domains_are_those_of_the_newest_version(tmp_path: Path) -> No
     assert (found.version, set(found.files), dict(found.domains)) == (1, {"two", "three"}, {"x": "2"})
 
 
-def test_an_odd_mode_says_nothing_about_columns_that_are_not_mapped(tmp_path: Path) -> None:
-    odd = {"metaData": {"configuration": {"delta.columnMapping.mode": "path"}}}
-    _commit(tmp_path, 0, odd, _file("one"))
-    found = log.read(tmp_path)
-    assert found is not None and list(found.files) == ["one"]
-
-
 def test_what_only_spark_reads_is_refused_and_no_table_is_none(tmp_path: Path) -> None:
     assert log.read(tmp_path / "none") is None
     _commit(tmp_path / "dv", 0, _file("one", deletionVector={"storageType": "u"}))
     _commit(tmp_path / "hole", 0, _file("one"))
     _commit(tmp_path / "hole", 2, _file("two"))
     _commit(tmp_path / "newer", 5, _file("one"))
-    fields = [{"name": "id", "metadata": {"delta.columnMapping.physicalName": "col-1"}}]
-    odd = {"configuration": {"delta.columnMapping.mode": "path"}}
-    mapped = {"metaData": odd | {"schemaString": json.dumps({"fields": fields})}}
+    mapped = {"metaData": {"configuration": {"delta.columnMapping.mode": "path"}}}
     _commit(tmp_path / "mapped", 0, mapped)
     reasons = {"dv": "deletion vectors", "hole": "is missing", "newer": "checkpoint", "mapped": "maps column"}
     for name, why in reasons.items():

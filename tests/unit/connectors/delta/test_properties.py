@@ -51,6 +51,11 @@ def test_what_can_be_read_or_is_not_read_stops_nothing() -> None:
     assert not any(properties.stop(plain, act) for act in properties.ACTS)
 
 
+def test_no_command_guesses_how_columns_are_stored() -> None:
+    assert "maintain" not in properties.mended_by("n.t", properties.stop({properties.MODE: "foo"}, "land"))
+    assert properties.mended_by("n.t", "").startswith("lakeward tables maintain n.t --actions metadata")
+
+
 def test_only_what_an_act_reads_stops_it() -> None:
     assert properties.stop({LENGTH: "x"}, "land") and properties.stop({LENGTH: "x"}, "compact")
     assert not properties.stop({LENGTH: "x"}, "expire"), "VACUUM writes no statistics"
