@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta import amend
+from lakeward.connectors.delta import properties as delta_properties
 from lakeward.connectors.delta.state import State
 from lakeward.connectors.iceberg import rename
 from lakeward.connectors.iceberg.properties import unreadable
@@ -134,8 +136,9 @@ class Work:
         if name == "expire" and delta and (why := vacuum_obstacle(self.site, there.facts.location)):
             self._refused(why)
             return
-        mended = name == "metadata" and bool(unreadable(there.facts.properties))
-        by_commit = (name == "expire" or mended) and not delta  # without an engine
+        odd = delta_properties.unreadable if delta else unreadable
+        mended = name == "metadata" and bool(odd(there.facts.properties))
+        by_commit = mended or (name == "expire" and not delta)  # without an engine
         spark = None if by_commit else connected()
         before = _figures(there.facts) | _promise(action)
         checked = on_main(there.facts) if name == "expire" else {}
@@ -217,11 +220,14 @@ class Work:
         return _Ran(run, duration, cpu, work.words, work.figures, went=frozenset(work.went))
 
     def _mend(self, there: TableObservation, action: Action) -> _Ran:
-        """Set properties that Iceberg cannot read. Iceberg's own commit would read them first, and fail."""
+        """Set properties that cannot be read. Iceberg's and Delta's own commits would read them first, and fail."""
         begun, used, run = monotonic(), process_time(), Run()
         before = {name: there.facts.properties.get(name) for name in action.properties}
         try:
-            rename.amend(self.site.catalog, self.table, lambda _: action.properties, before)
+            if isinstance(there.seen.loaded, State):
+                amend.amend(self.table, there.seen.loaded.folder, action.properties, before)
+            else:
+                rename.amend(self.site.catalog, self.table, lambda _: action.properties, before)
         except LakewardError as error:
             run.error = f"{error.what}: {error.why}"
         return _Ran(run, round(monotonic() - begun, 3), round(process_time() - used, 3))

@@ -23,6 +23,7 @@ from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Lake
 from lakeward.tables.erase import files
 from lakeward.tables.erase.fields import written
+from lakeward.tables.erase.settings import way_out
 from lakeward.tables.erase.where import parse
 from lakeward.telemetry import failpoints
 
@@ -98,6 +99,24 @@ def test_position_deletes_with_the_deleted_rows_are_an_obstacle(catalog: SqlCata
     with table.transaction() as change, change.update_snapshot().fast_append() as append:
         append.append_data_file(file)
     assert ("contain the deleted rows" in files.obstacle(catalog.load_table("n.t"))) == rows
+
+
+@pytest.mark.parametrize(
+    ("properties", "version", "begin"),
+    [
+        ({}, 3, 'lakeward sql --write "DELETE FROM lake.n.t WHERE CONDITION"   with the condition of this command'),
+        ({"gc.enabled": "no"}, 2, "lakeward sql --write \"ALTER TABLE lake.n.t SET TBLPROPERTIES ('gc.enabled'"),
+        ({"write.format.default": "ORC"}, 2, "lakeward sql --write \"ALTER TABLE lake.n.t UNSET TBLPROPERTIES ('w"),
+        ({"write.parquet.page-row-limit": "0"}, 2, 'lakeward sql --write "ALTER TABLE lake.n.t UNSET'),
+    ],
+)
+def test_a_table_whose_rows_cannot_be_erased_has_a_next_step(
+    catalog: SqlCatalog, properties: dict[str, str], version: int, begin: str
+) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]), properties=properties)
+    table.metadata = table.metadata.model_copy(update={"format_version": version})
+    assert files.obstacle(table)
+    assert way_out(table).startswith(begin), way_out(table)
 
 
 def delete_file(table: Any, content: DataFileContent, columns: dict[int, int]) -> None:

@@ -8,7 +8,8 @@ The strict way parses inside an envelope, `{"<mark>":[<value>,{"<mark>":true}]}`
 should end breaks the envelope or changes its length.
 
 Accepted beyond the types, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole
-numbers where DOUBLE is, keys that are not declared, the last of two equal keys. See docs/reference/decode.md.
+numbers where DOUBLE is, keys that are not declared, with anything in them, the last of two equal keys. See
+docs/reference/decode.md.
 """
 
 from __future__ import annotations
@@ -38,7 +39,15 @@ TOO_LARGE = "too_large"
 KEPT_BYTES = 1 << 20
 """A bad record's bytes are kept up to here; its position says where the rest is."""
 
+MAX_DEPTH = 1_000
+"""Levels of objects and arrays in a record, as Jackson limits them in the fast way."""
+MAX_NAME = 50_000
+"""Characters of a field's name, as Jackson limits them; no option of Spark raises it."""
+
+_STRINGS = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+:?'
+"""Each string of a JSON text in turn; a name is followed by a colon."""
 _CORRUPT = "_lw_corrupt"
+_ANY_DEPTH = 2**31 - 3
 _SHOWN = 5
 """Problems of a record that are named."""
 
@@ -148,7 +157,8 @@ class JsonDecoder:
         )
         strict = self._envelope(self._marks.marked(F.col("_lw_text")), self._shape.texts())
         parsed = again.select(*carried, F.col(VALUE), F.col("_lw_text"), strict.alias("_lw_p"))
-        return parsed.select(*carried, F.col(VALUE), F.col("_lw_text"), *self._apart(F.col("_lw_p"))).select(
+        apart = parsed.select(*carried, F.col(VALUE), F.col("_lw_text"), *self._apart(F.col("_lw_p")))
+        return apart.withColumn("_lw_beyond", F.when(~F.col("_lw_whole"), self._beyond(F.col("_lw_text")))).select(
             *carried, self._error.alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
         )
 
@@ -156,6 +166,11 @@ class JsonDecoder:
     def _mark(self) -> str:
         # A writer of records cannot know it, so no record can close the envelope by itself.
         return "end_" + secrets.token_hex(8)
+
+    @cached_property
+    def _half(self) -> str:
+        """Stands for half of a surrogate pair while a record is read strictly. No writer can know it either."""
+        return "half_" + secrets.token_hex(8)
 
     @cached_property
     def _marks(self) -> Marks:
@@ -187,8 +202,8 @@ class JsonDecoder:
         found = reader.record(F.col(VALUE), self.schema, self.formats, self.max_bytes)
         return [F.col(VALUE), found.alias("_lw_record")]
 
-    def _envelope(self, text: Column, schema: Any) -> Column:
-        """The record parsed by a schema, inside the envelope."""
+    def _envelope(self, text: Column, schema: Any, depth: int = MAX_DEPTH) -> Column:
+        """The record, of at most `depth` levels, parsed by a schema, inside the envelope."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
@@ -199,6 +214,7 @@ class JsonDecoder:
             "columnNameOfCorruptRecord": _CORRUPT,
             "allowNonNumericNumbers": "false",
             "allowSingleQuotes": "false",
+            "maxNestingDepth": str(depth + 2),  # the envelope has two levels itself
         }
         wrapped = F.concat(F.lit(f'{{"{self._mark}":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
         return F.from_json(wrapped, envelope, options)
@@ -230,11 +246,14 @@ class JsonDecoder:
         from pyspark.sql import functions as F
 
         text = self._text
-        envelope = self._envelope(self._marks.marked(text), self._shape.texts())
+        halved = text.rlike(LONE_SURROGATE)
+        whole_text = F.when(halved, F.regexp_replace(text, F.lit(LONE_SURROGATE), F.lit(f"$1{self._half}")))
+        envelope = self._envelope(self._marks.marked(F.coalesce(whole_text, text)), self._shape.texts())
 
         def read(parsed: Column) -> Column:
             record, broken, whole = self._apart(parsed)
-            return F.when(whole & ~broken, let(record, found))
+            lost = halved & F.to_json(record).contains(self._half)  # what is not declared has none of it
+            return F.when(whole & ~broken & ~lost, let(record, found))
 
         def found(record: Column) -> Column:
             return let(
@@ -242,7 +261,7 @@ class JsonDecoder:
                 lambda both: F.when(~self._shape.unfit(both["t"], both["r"]), both["r"]),
             )
 
-        return F.when(~text.rlike(LONE_SURROGATE), let(envelope, read))
+        return let(envelope, read)
 
     @cached_property
     def _decoded(self) -> list[Column]:
@@ -287,13 +306,26 @@ class JsonDecoder:
             case = case.when(wrong, meaning)
         case = case.when(~F.is_valid_utf8(text), F.lit("not UTF-8"))
         case = case.when(~whole & F.trim(text).startswith("["), F.lit("an array, not one JSON object"))
-        case = case.when(~whole, F.lit("not one JSON object"))
+        case = case.when(~whole, F.coalesce(F.col("_lw_beyond"), F.lit("not one JSON object")))
         case = case.when(~broken & record.isNull(), F.lit("null, not a JSON object"))
         problems = self._shape.problems(record, F.lit(None).cast("string"))
         named = F.nullif(F.concat_ws("; ", F.slice(problems, 1, _SHOWN)), F.lit(""))
         half = F.when(text.rlike(LONE_SURROGATE), F.lit("half of a surrogate pair (\\ud800 to \\udfff) in a string"))
         other = F.when(broken, F.lit("a value of another type than declared"))
         return case.otherwise(F.coalesce(F.when(broken, self._which(text)), named, half, other))
+
+    def _beyond(self, text: Column) -> Column:
+        """Which limit a record is beyond that is JSON, and not read; null if it is none of them."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        _, _, whole = self._apart(self._envelope(text, StructType(), _ANY_DEPTH))
+        names = F.filter(F.regexp_extract_all(text, F.lit(_STRINGS), F.lit(0)), lambda each: each.endswith(":"))
+        long = F.exists(names, lambda each: F.length(F.regexp_extract(each, r'(?s)^"(.*)"', 1)) > F.lit(MAX_NAME))
+        deep = f"nested deeper than {MAX_DEPTH:,} levels, and no deeper record is read"
+        return F.when(whole, F.lit(deep)).when(
+            long, F.lit(f"a field name of more than {MAX_NAME:,} characters, and no longer one is read")
+        )
 
     def _which(self, text: Column) -> Column:
         """The objects, arrays and maps that are something else in the record."""

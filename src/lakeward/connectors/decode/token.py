@@ -21,11 +21,9 @@ _BEFORE = r'(?:[^"0-9tf\-]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _AFTER = r"(?=\s*(?:[,\]}]|$))"
 """A literal ends where JSON lets it end. `007`, `1.` and a number as a key are left for the parser to refuse."""
 _LITERALS = rf"(?s)\G({_BEFORE})({_LITERAL}){_AFTER}"
-LONE_SURROGATE = (
-    r"(?:^|[^\\])(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
-"""Half of a character: UTF-8 cannot hold it, and Java writes `?` instead."""
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+LONE_SURROGATE = rf"((?:^|[^\\])(?:\\\\)*)(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
+"""Half of a character: UTF-8 cannot hold it, and Java writes `?` instead. Its group is what precedes it."""
 
 
 @dataclass(frozen=True)

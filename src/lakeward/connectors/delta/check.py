@@ -8,6 +8,7 @@ from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.delta import properties
 from lakeward.platform.text import word
 from lakeward.spec.sql.statements import call_name
 
@@ -29,6 +30,7 @@ class TableState:
         ancestry: the commits between the position and this version.
         intact: whether the commit that the position names has the same position, or is no longer in the log.
         newest_seq: the newest seq of the stream that is still in the table, for messages; None if unknown.
+        unreadable: what is wrong with properties by which every batch fails; empty if nothing is.
     """
 
     stream: str
@@ -40,6 +42,7 @@ class TableState:
     ancestry: Ancestry
     intact: bool = True
     newest_seq: int | None = None
+    unreadable: str = ""
 
 
 def check_table(state: TableState) -> BlockReason | None:
@@ -57,6 +60,8 @@ def check_table(state: TableState) -> BlockReason | None:
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             code="LW-3030",
         )
+    if state.unreadable:
+        return unreadable(table, state.unreadable)
     if not state.supported:
         return BlockReason(
             "no-domains",
@@ -98,6 +103,17 @@ def check_table(state: TableState) -> BlockReason | None:
         f"{lost} (up to {ranges.show(position.end)})",
         f"{restore(table, position.snapshot)}   restores the rows",
         code="LW-3029",
+    )
+
+
+def unreadable(table: str, why: str) -> BlockReason:
+    """What blocks every batch, and every other use by Spark: Delta cannot read a property of the table."""
+    return BlockReason(
+        "property-unreadable",
+        f"Delta cannot read a property of {table}, so no batch can be committed",
+        why,
+        properties.mended_by(table, why),
+        code="LW-3492",
     )
 
 

@@ -15,8 +15,8 @@ from lakeward.connectors.aws import conditional, store
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.delta import location, log
-from lakeward.connectors.delta.check import DOMAINS, TableState
+from lakeward.connectors.delta import location, log, properties
+from lakeward.connectors.delta.check import DOMAINS, TableState, unreadable
 from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.position_store import state_at
 from lakeward.platform.errors import Blocked
@@ -32,7 +32,7 @@ def begin(session: SparkSession, folder: Folder, table: str) -> Any:
     """A transaction on the newest version of a table.
 
     Raises:
-        Blocked: the table does not exist (`table-missing`).
+        Blocked: the table does not exist (`table-missing`), or Delta cannot read a property (`property-unreadable`).
     """
     if not location.exists(folder):
         raise Blocked(
@@ -44,7 +44,13 @@ def begin(session: SparkSession, folder: Folder, table: str) -> Any:
         )
     jvm: Any = session._jvm
     _activate(session)
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, str(folder)).startTransaction()
+    try:
+        return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, str(folder)).startTransaction()
+    except Exception as error:
+        head = log.head(folder)
+        if head is None or not (why := properties.stop(head.properties, "land")):
+            raise
+        raise unreadable(table, why).error() from error
 
 
 def try_store(session: SparkSession, folder: Folder) -> None:
@@ -75,7 +81,14 @@ def state_of(snapshot: Any, folder: Folder, stream: str, table: str) -> TableSta
     """
     supported = bool(snapshot.protocol().writerFeatureNames().contains(DOMAINS))
     raw = _domains(snapshot, folder).get(position.key(stream))
-    return state_at(folder, int(snapshot.version()), raw, supported, stream, table)
+    return state_at(folder, int(snapshot.version()), raw, supported, stream, table, _parsed(snapshot))
+
+
+def _parsed(snapshot: Any) -> dict[str, str]:
+    """The properties of a table that Delta parses."""
+    given = snapshot.metadata().configuration()
+    text = str(given.toString())  # one call: each property alone would be one
+    return {name: str(given.apply(name)) for name in properties.PARSED if f"{name} -> " in text}
 
 
 def others_of(snapshot: Any, folder: Folder, stream: str, table: str) -> dict[str, Position]:

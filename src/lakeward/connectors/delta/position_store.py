@@ -7,6 +7,7 @@ the compare-and-set. The commit has no rows: only `commitInfo` and the domain, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from lakeward.connectors.delta.check import DOMAINS, TableState, check_table
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
 from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.log import Head
+from lakeward.connectors.delta.properties import stop
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
 OPERATION = "LAKEWARD MOVE POSITION"
@@ -112,13 +114,11 @@ class DeltaPositionStore(PositionStore):
             raise DeltaLog(self.folder).unreadable(log.INCOMPLETE)
         raw = domains.get(position.key(self.stream))
         supported = DOMAINS in (head.protocol.get("writerFeatures") or ())
-        return state_at(self.folder, head.version, raw, supported, self.stream, self.name)
+        return state_at(self.folder, head.version, raw, supported, self.stream, self.name, head.properties)
 
     def _not_writable(self, head: Head) -> BlockReason | None:
-        """Delta's protocol forbids a write by a writer that does not support every writer feature of the table."""
-        unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - INDIFFERENT - {"inCommitTimestamp"})
-        if head.properties.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
-            unknown.append("inCommitTimestamp")
+        """Why a commit of the position without Spark is not allowed."""
+        unknown = unsupported(head)
         if not unknown:
             return None
         return BlockReason(
@@ -141,12 +141,32 @@ class DeltaPositionStore(PositionStore):
             raise moved_meanwhile(self.stream, f"version {version} of {self.name} was overwritten by another process")
 
 
-def state_at(folder: Folder, version: int, raw: str | None, supported: bool, stream: str, table: str) -> TableState:
+def unsupported(head: Head) -> list[str]:
+    """The writer features of a table that forbid a commit without Spark, even one that adds no file.
+
+    Delta's protocol forbids a write by a writer that does not support every writer feature of the table.
+    """
+    unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - INDIFFERENT - {"inCommitTimestamp"})
+    if head.properties.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
+        unknown.append("inCommitTimestamp")
+    return unknown
+
+
+def state_at(
+    folder: Folder,
+    version: int,
+    raw: str | None,
+    supported: bool,
+    stream: str,
+    table: str,
+    properties: Mapping[str, str],
+) -> TableState:
     """The state of one stream in a table at one version. Its ancestry is read from the log's files.
 
     Args:
         raw: the position at that version.
         supported: whether the table has the feature `domainMetadata`.
+        properties: those of the table that Delta parses; others are not looked at.
     """
     name = position.key(stream)
     parsed = position.parse(raw, stream, table, position.KeptIn.DELTA_LOG) if raw is not None else None
@@ -165,4 +185,5 @@ def state_at(folder: Folder, version: int, raw: str | None, supported: bool, str
         newest_seq=(
             None if ancestry_.right else ancestry.newest_of(stream, version, lambda below: log.link(folder, below))
         ),
+        unreadable=stop(properties, "land"),
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lakeward.connectors.delta import log
+from lakeward.connectors.delta import column_mapping, log
 from lakeward.connectors.delta.check import DOMAINS, catalog_name, restore
 from lakeward.connectors.delta.deletion_vectors import file_of
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
@@ -36,7 +36,7 @@ _SUPPORTED = INDIFFERENT - {"icebergCompatV1", "icebergCompatV2"}  # these have 
 _KEPT = ("size", "partitionValues", "deletionVector", "baseRowId", "defaultRowCommitVersion", "stats", "tags")
 """What an `add` and a `remove` of one file have in common."""
 _OF_ADD = ("path", *_KEPT, "modificationTime", "clusteringProvider")
-_SET_UP = ("delta.columnMapping.mode", "delta.enableRowTracking", "delta.enableIcebergCompatV1",
+_SET_UP = ("delta.enableRowTracking", "delta.enableIcebergCompatV1",
            "delta.enableIcebergCompatV2")  # fmt: skip
 _OF_NO_FILE = ("comment", "delta.identity.highWaterMark")
 _CONSTRAINT = "delta.constraints."
@@ -234,7 +234,7 @@ def _set_up_differently(now: TableVersion, to: TableVersion) -> str | None:
     """What of the table's set-up differs between two versions; None if nothing does."""
     kinds = [
         ("table id", now.metadata.get("id"), to.metadata.get("id")),
-        ("column mapping", *(each.properties.get(_SET_UP[0], "none") for each in (now, to))),
+        ("column mapping", *(column_mapping.mode(each.metadata) for each in (now, to))),
         ("schema", *(_schema(each.metadata["schemaString"]) for each in (now, to))),
         ("partitioning", *(list(each.metadata.get("partitionColumns") or ()) for each in (now, to))),
         ("constraints", *(_some(each, lambda name: name.startswith(_CONSTRAINT)) for each in (now, to))),

@@ -118,7 +118,7 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
 def _unreadable(properties: Any) -> str:
     """What is wrong with properties by which every commit fails."""
     text = str(properties.toString())  # one call: each value alone would be a call for each name
-    there = {name: str(properties.get(name)) for name in parsed_properties.NUMBERS if f"{name}=" in text}
+    there = {name: str(properties.get(name)) for name in parsed_properties.PARSED if f"{name}=" in text}
     return parsed_properties.stop_commits(there)
 
 

@@ -51,28 +51,74 @@ SWITCHES: Final = (
     "write.object-storage.partitioned-paths",
 )
 """Properties that are true or false. Iceberg takes other text for false; PyIceberg refuses it."""
+WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("write.format.default", "write.delete.format.default"), ("parquet", "avro", "orc")),
+    "write.parquet.compression-codec": (
+        "zstd", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw",
+    ),
+    "write.metadata.compression-codec": ("none", "gzip"),
+    "write.distribution-mode": ("hash", "none", "range"),
+    **{f"write.{act}.distribution-mode": ("hash", "none", "range") for act in ("delete", "update", "merge")},
+    **{f"write.{act}.mode": ("copy-on-write", "merge-on-read") for act in ("delete", "update", "merge")},
+    **{f"write.{act}.isolation-level": ("serializable", "snapshot") for act in ("delete", "update", "merge")},
+}  # fmt: skip
+"""A property of a word -> those that Iceberg knows, its default first."""
+PARSED: Final = (*NUMBERS, *WORDS)
+"""Those that an append may read."""
+_INTS: Final = frozenset({
+    "commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms",
+    "commit.retry.total-timeout-ms", "commit.status-check.num-retries", "commit.manifest.min-count-to-merge",
+    "write.metadata.previous-versions-max", "write.metadata.metrics.max-inferred-column-defaults",
+    "write.parquet.page-size-bytes", "write.parquet.page-row-limit", "write.parquet.dict-size-bytes",
+    "write.parquet.bloom-filter-max-bytes", "write.summary.partition-limit", "read.split.planning-lookback",
+    "read.parquet.vectorization.batch-size",
+})  # fmt: skip
+"""Numbers that Iceberg reads into 32 bits; the others have 64."""
+_OF_ROW_CHANGES: Final = ("write.delete.", "write.update.", "write.merge.")
+_OF_MERGED_MANIFESTS: Final = "read.split.planning-lookback"
+"""Read by a commit too: it says how manifests are put together."""
 _TAKEN_FOR: Final = "false"
 _OF_COMMITS: Final = ("commit.", "write.")
 _BOTH: Final = frozenset(["y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0"])
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
-    """Each property that cannot be read -> Iceberg's default for a number, what Iceberg reads for a switch."""
+    """Each property that cannot be read -> Iceberg's default for a number or a word, what it reads for a switch."""
+    return _plain(properties) | {
+        **{name: NUMBERS[name] for name in NUMBERS if _beyond(name, properties.get(name))},
+        **{name: known[0] for name, known in WORDS.items() if properties.get(name, known[0]).lower() not in known},
+    }
+
+
+def _plain(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that PyIceberg cannot read either."""
     wrong = {name: default for name, default in NUMBERS.items() if _wrong(properties.get(name), _number)}
     return wrong | {name: _TAKEN_FOR for name in SWITCHES if _wrong(properties.get(name), _switch)}
 
 
+def _beyond(name: str, value: str | None) -> bool:
+    """Whether a whole number is larger than Iceberg reads."""
+    bits = 31 if name in _INTS else 63
+    return value is not None and _number(value) and not -(2**bits) <= int(value) < 2**bits
+
+
 def stop_commits(properties: Mapping[str, str]) -> str:
-    """What is wrong with those by which every commit fails; empty if nothing is. One that is read at a scan, or a
-    switch, stops no commit of Iceberg."""
-    found = unreadable({name: properties[name] for name in NUMBERS if name in properties})
-    return words(properties, [name for name in found if name.startswith(_OF_COMMITS)])
+    """What is wrong with those by which every append fails; empty if nothing is. One that is read at a scan or by a
+    MERGE, or a switch, stops no append of Iceberg."""
+    found = unreadable({name: properties[name] for name in PARSED if name in properties})
+    return words(properties, [name for name in found if _of_appends(name)])
+
+
+def _of_appends(name: str) -> bool:
+    if name in WORDS:
+        return name == "write.delete.format.default" or not name.startswith(_OF_ROW_CHANGES)
+    return name == _OF_MERGED_MANIFESTS or name.startswith(_OF_COMMITS)
 
 
 def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
     """What is wrong with these properties: `commit.retry.num-retries is 'x', which is no whole number`."""
-    return "; ".join(f"{name} is {properties[name]!r}, which is {_valid(name)}" for name in wrong)
+    return "; ".join(f"{name} is {properties[name]!r}, which is {_valid(name, properties[name])}" for name in wrong)
 
 
 def check(table: str, properties: Mapping[str, str], what: str) -> None:
@@ -84,7 +130,7 @@ def check(table: str, properties: Mapping[str, str], what: str) -> None:
     Raises:
         Refused: a property cannot be read; nothing was changed.
     """
-    wrong = unreadable({name: value for name, value in properties.items() if value})
+    wrong = _plain({name: value for name, value in properties.items() if value})
     if wrong:
         raise Refused(
             f"Cannot {what} {table}: Iceberg cannot read a property of the table",
@@ -111,5 +157,10 @@ def _switch(value: str) -> bool:
     return value.lower() in _BOTH
 
 
-def _valid(name: str) -> str:
-    return "no whole number" if name in NUMBERS else "neither true nor false"
+def _valid(name: str, value: str) -> str:
+    if name in WORDS:
+        return f"none of {', '.join(WORDS[name])}"
+    if name not in NUMBERS:
+        return "neither true nor false"
+    most = 2**31 - 1 if name in _INTS else 2**63 - 1
+    return f"no whole number up to {most:,}" if _beyond(name, value) else "no whole number"

@@ -22,6 +22,9 @@ _known: dict[str, str | None] = {}
 _by_java: dict[str, tuple[str | None, bool]] = {}
 """What Java said of a pattern: why it does not compile, and whether a short text takes it two million steps."""
 _MOST = 5_000
+_REFUSED = "this is not a regular expression of Java"
+_TRAILING = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+"""A backslash at the end that no other one escapes."""
 _HINTS = (
     ("(?P", "Java writes a group with a name as (?<name>...)"),
     ("{", r"a brace that is meant as text is written \{"),
@@ -47,13 +50,13 @@ def refused_by_java(patterns: Collection[str]) -> dict[str, str]:
     """
     unique = sorted(set(patterns))
     probe(unique)
-    found = {each: _by_java[each][0] if each in _by_java else no_pattern(each) for each in unique}
+    found = {each: _half(each) or (_by_java[each][0] if each in _by_java else no_pattern(each)) for each in unique}
     return {each: why for each, why in found.items() if why}
 
 
 def probe(patterns: Collection[str]) -> None:
     """Have one Java process compile and try all patterns that are new, for `slow`; without Java nothing is done."""
-    unknown = sorted({each for each in patterns if each not in _by_java})
+    unknown = sorted({each for each in patterns if each not in _by_java and not _half(each)})
     binary = java.locate(os.environ) if unknown else None
     if binary is None:
         return
@@ -76,12 +79,18 @@ def probe(patterns: Collection[str]) -> None:
 
 def refused_by_spark(session: SparkSession, patterns: Collection[str]) -> dict[str, str]:
     """Pattern -> why Spark cannot compile it. The server is asked once about each pattern, without reading rows."""
-    unknown = sorted({each for each in patterns if each not in _known})
+    unknown = sorted({each for each in patterns if each not in _known and not _half(each)})
     if unknown:
         if len(_known) > _MOST:
             _known.clear()
         _ask(session, unknown)
-    return {each: why for each in patterns if (why := _known.get(each))}
+    return {each: why for each in patterns if (why := _half(each) or _known.get(each))}
+
+
+def _half(pattern: str) -> str:
+    """Why a pattern cannot even be sent to Java; empty if it can."""
+    found = any("\ud800" <= letter <= "\udfff" for letter in pattern)
+    return f"{_REFUSED}: it has half of a surrogate pair (\\ud800 to \\udfff), which is no character" if found else ""
 
 
 def _ask(session: SparkSession, patterns: list[str]) -> None:
@@ -131,10 +140,13 @@ def posix_faults(kwargs: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _words(pattern: str, reason: str, place: int) -> str:
     """One clause: Java's reason, the place from 1, and how Java writes what was probably meant."""
+    if reason.startswith("Unexpected internal error") and _TRAILING.search(pattern):  # Java 21 says it in words
+        return rf"{_REFUSED}: it ends in a backslash that escapes nothing; one that is meant as text is written \\"
+    reason = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in reason)
     where = f" at character {place + 1}" if place >= 0 else ""
     near = pattern[max(place - 3, 0) : place + 2] if place >= 0 else pattern
     hint = next((f"; {words}" for sign, words in _HINTS if sign in near), "")
-    return f"this is not a regular expression of Java: {reason}{where}{hint}"
+    return f"{_REFUSED}: {reason}{where}{hint}"
 
 
 _ATOM = r"(?:\\.|\[(?:\\.|[^\]\\])+\]|[^()\[\]\\|+*?{}])"

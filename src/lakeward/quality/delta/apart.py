@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from lakeward.connectors.delta import log
+from lakeward.connectors.delta import column_mapping, log
 from lakeward.connectors.delta.log import Head
 
 # Reader features that do not change how a file is read, if it has no deletion vector and the table no mapped columns.
@@ -24,7 +24,7 @@ _GLOB = frozenset("*?[]{}\\")
 
 def why_not_table(head: Head) -> str | None:
     """Why no file of the table can be read by itself, as a clause; None when it can."""
-    if head.properties.get("delta.columnMapping.mode", "none") != "none":
+    if column_mapping.mode(head.metadata) != "none":
         return "the table maps column names"
     strange = sorted(set(head.protocol.get("readerFeatures") or ()) - _HARMLESS)
     if strange:

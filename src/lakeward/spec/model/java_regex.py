@@ -6,7 +6,7 @@ import re
 import warnings
 
 _WRONG_IN_JAVA_TOO = ("missing )", "unbalanced parenthesis", "unterminated character set", "nothing to repeat",
-                      "bad character range")  # fmt: skip
+                      "bad character range", "bad escape (end of pattern)")  # fmt: skip
 
 
 def no_pattern(text: str) -> str | None:

@@ -25,9 +25,8 @@ import pyarrow.compute as pc
 from lakeward.connectors.file_access import Entry, FileAccess
 from lakeward.platform.errors import Fenced, Refused, expect
 from lakeward.platform.failures import FailureClass, classify
-from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
-from lakeward.tables.erase.settings import unusable
+from lakeward.tables.erase.settings import other_format, unusable, way_out
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.location_overlap import PLACES
@@ -64,7 +63,7 @@ def obstacle(table: Table) -> str:
     for place in PLACES:
         if place in table.properties and relative(f"{table.properties[place]}/any", table.location()) is None:
             return f"{place} is outside of its location, where unreferenced files are not searched"
-    if table.properties.get("write.format.default", "parquet").lower() != "parquet":
+    if other_format(table.properties):
         return "write.format.default is not parquet: rewritten files would have another format"
     if why := unusable(table):
         return why
@@ -186,7 +185,7 @@ def rewrite(
             name = dotted(table.name())
             raise Refused(
                 f"Rows of {name} were not erased: another writer changed the table meanwhile",
-                why=why, next=f"lakeward tables why {word(name)}", code="LW-3484",
+                why=why, next=way_out(table), code="LW-3484",
             ) from error  # fmt: skip
     raise _contention(load())
 

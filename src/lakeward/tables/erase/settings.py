@@ -15,6 +15,7 @@ from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
 from lakeward.spec.sql.statements import call_name, quote_text
+from lakeward.tables.facts import gc_disabled
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -41,6 +42,7 @@ _FLAGS: Final = (
 )  # fmt: skip
 _CODEC: Final = "write.parquet.compression-codec"
 _LARGEST: Final = 2**63 - 1
+FORMAT: Final = "write.format.default"
 
 
 def unusable(table: Table) -> str:
@@ -61,10 +63,27 @@ def unusable(table: Table) -> str:
 def way_out(table: Table) -> str:
     """The next command for a table whose rows cannot be erased."""
     name = dotted(table.name())
-    if (found := _odd(table.properties)) is None:
+    place = call_name(name, prefix_of(table))
+    if table.metadata.format_version > 2:
+        delete = f"DELETE FROM {place} WHERE CONDITION"  # noqa: S608  # words for a person, who types it
+        return (
+            f"lakeward sql --write {word(delete)}   with the condition of this command, takes the rows out of the "
+            f"newest snapshot; the earlier ones go when they expire: lakeward tables why {word(name)}"
+        )
+    if gc_disabled(table.properties):
+        allow = f"ALTER TABLE {place} SET TBLPROPERTIES ('gc.enabled' = 'true')"
+        return f"lakeward sql --write {word(allow)}   if no other table has its files; then repeat the command"
+    found = _odd(table.properties)
+    odd = FORMAT if other_format(table.properties) else found[0] if found is not None else ""
+    if not odd:
         return f"lakeward tables why {word(name)}"
-    unset = f"ALTER TABLE {call_name(name, prefix_of(table))} UNSET TBLPROPERTIES ({quote_text(found[0])})"
+    unset = f"ALTER TABLE {place} UNSET TBLPROPERTIES ({quote_text(odd)})"
     return f"lakeward sql --write {word(unset)}   then repeat the command"
+
+
+def other_format(properties: Mapping[str, str]) -> bool:
+    """Whether new files of the table have another format than Parquet."""
+    return properties.get(FORMAT, "parquet").lower() != "parquet"
 
 
 def _odd(properties: Mapping[str, str]) -> tuple[str, str] | None:

@@ -7,10 +7,10 @@ age, with every checkpoint, and ignores readers too.
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakeward.connectors.delta import properties
 from lakeward.platform.text import count, moment, span
 from lakeward.spec.model.policy import Expire, Policy
 from lakeward.spec.model.types import Duration
@@ -61,19 +61,20 @@ LOG_RETENTION: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"
 _DEFAULT: Final = timedelta(days=30)  # Delta's own
 _AHEAD: Final = timedelta(days=2)  # margin between observing that a reader falls behind and the expiry of its log
-_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_PART: Final = re.compile(r"(\d{1,8})\s+(second|minute|hour|day|week)s?", re.IGNORECASE)
-_INTERVAL: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s+{_PART.pattern})*", re.IGNORECASE)
 
 
 def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> Action | NotPlanned:
     """The repair of the property for log retention.
 
     It is raised, also if a person set it, before the clean-up removes what a reader has not read. It is lowered only
-    if it is not set and the log has grown long.
+    if it is not set and the log has grown long. Properties that Delta cannot read are set right alone and first.
     """
+    wrong = properties.unreadable(facts.properties)
+    said = properties.words(facts.properties, wrong)
     if not policy.metadata.enabled:
-        return NotPlanned("metadata", "switched off by policy")
+        return NotPlanned("metadata", f"{f'{said}; not mended: ' if wrong else ''}switched off by policy")
+    if wrong:
+        return Action("metadata", said, properties=wrong)
     files, setting = count(facts.metadata_files, "file") + " in its log", facts.properties.get(LOG_RETENTION)
     if facts.properties.get(CLEANED, "true").lower() == "false":
         return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} is set to false")
@@ -102,8 +103,6 @@ def _days(duration: timedelta) -> str:
 
 
 def _span(text: str) -> timedelta | None:
-    """The time of Spark's interval: `interval 7 days`, `1 week 12 hours`; None if it is none. At most a century."""
-    if _INTERVAL.fullmatch(text.strip()) is None:
-        return None
-    parts = [int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(text)]
-    return timedelta(seconds=min(sum(parts), Duration.most[0]))
+    """The time of an interval of a table's property; None if it is none. At most a century."""
+    length = properties.seconds(text)
+    return None if length is None else timedelta(seconds=min(length, Duration.most[0]))

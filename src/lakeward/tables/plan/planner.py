@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakeward.connectors.delta import properties as delta_properties
 from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import minute
 from lakeward.spec.model.policy import Policy
@@ -105,6 +106,11 @@ def _stopped(
         # Every commit fails until the property is set right, also for those whose failures it waits for.
         said = f"{properties.words(facts.properties, wrong)}: action metadata sets it right first"
         return None if name == "metadata" else NotPlanned(name, said, refused=True)
+    if facts.format == "delta" and (name == "metadata" or name in delta_properties.ACTS):
+        if name == "metadata" and delta_properties.unreadable(facts.properties):
+            return None
+        if name != "metadata" and (said := delta_properties.stop(facts.properties, name)):
+            return NotPlanned(name, f"{said}: action metadata sets it right first", refused=True)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()
     idle, seen = history.idle.get(name, (0, now))

@@ -18,7 +18,11 @@ GOOD = [
     '"arr":[1,2],"o":{"x":1}}',
     "{}", '{"i":null}', '{"unknown":{"deep":[1,{"y":2}]}}', ' {"i":1} ', '{"d":5}', '{"s":12}', '{"s":{"a":1}}',
     '{"t":"2013-01-01 05:00:00"}', '{"s":"} ] , {"}', '{"s":"\\u00e4 \\" \\\\"}',
+    '{"u":"\\ud800"}', '{"u":["x\\\\\\udc00"],"\\ud800":1,"s":"\\ud83d\\ude00","t":"2013-01-01 05:00:00"}',
+    *(f'{{"u":{"[" * 999}{"]" * 999}{more}}}' for more in ("", ',"t":"2013-01-01 05:00:00"')),
 ]  # fmt: skip
+DEEP = "nested deeper than 1,000 levels, and no deeper record is read"
+LONG = "a field name of more than 50,000 characters, and no longer one is read"
 BAD = {
     None: "no value (a tombstone)",
     "": "not one JSON object",
@@ -38,7 +42,11 @@ BAD = {
     "{'i':1}": "not one JSON object",
     '{"d":NaN}': "not one JSON object",
     '{"i":007}': "not one JSON object",
-    '{"o":' * 1500 + "1" + "}" * 1500: "not one JSON object",
+    '{"o":' * 1500 + "1" + "}" * 1500: DEEP,
+    '{"u":' + "[" * 1000 + "]" * 1000 + "}": DEEP,
+    '{"u":' + "[" * 1000 + "]" * 999 + "}": "not one JSON object",
+    f'{{"{"x" * 50_001}":1}}': LONG,
+    f'{{"{"x" * 50_000}":1': "not one JSON object",
     b'{"s":"\xff"}': "not UTF-8",
     '{"i":"12"}': 'i: not INT: "12"',
     '{"i":12.5}': "i: not INT: 12.5",
@@ -68,6 +76,7 @@ BAD = {
     '{"o":{"f":1e39}}': "o.f: number too large for FLOAT: 1e39",
     '{"d":9007199254740993}': "d: not DOUBLE: 9007199254740993, it would become 9.007199254740992E15",
     '{"d":1e-400}': "d: not DOUBLE: 1e-400, it would become 0.0",
+    '{"s":{"a":"\\ud800"}}': "half of a surrogate pair (\\ud800 to \\udfff) in a string",
     '{"s":"\\ud800"}': "half of a surrogate pair (\\ud800 to \\udfff) in a string",
     b'\xef\xbb\xbf{"i":1}': "begins with EF BB BF: a byte order mark of UTF-8; the producer must write UTF-8 "
     "without one",
@@ -99,6 +108,7 @@ def test_every_kind_of_record(spark: Any) -> None:
     assert (good[0]["i"], good[0]["arr"], good[0]["o"]["x"], str(good[0]["dec"])) == (1, [1, 2], 1, "12.34")
     assert good[6]["s"] == "12", "whatever JSON stands where STRING is declared keeps its text"
     assert good[9]["s"] == "} ] , {"
+    assert good[12]["s"] == "\U0001f600", "half of a pair in what is not declared is no reason"
 
 
 def test_records_in_doubt_that_are_read_apart_become_the_same_rows(spark: Any) -> None:

@@ -28,6 +28,8 @@ STRAY = Ancestry(Finding.MET, walked=(Link(8, 8, 7, "STREAMING UPDATE", "s/4/abc
         (replace(TABLE, ancestry=STRAY), "no-position"),
         (replace(TABLE, ancestry=Ancestry(Finding.MET, walked=(Link(9, 9, 8, "OPTIMIZE", "other/4/abc"),))), None),
         (replace(TABLE, intact=False), "commit-overwritten"),
+        (replace(TABLE, unreadable="delta.appendOnly is 'ja'"), "property-unreadable"),
+        (replace(TABLE, unreadable="delta.appendOnly is 'ja'", supported=False), "property-unreadable"),
         (replace(TABLE, ancestry=Ancestry(Finding.ROLLED_BACK), newest_seq=2), "rolled-back"),
         (replace(TABLE, ancestry=Ancestry(Finding.REPLACED)), "table-replaced"),
     ],

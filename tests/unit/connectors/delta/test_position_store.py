@@ -208,5 +208,5 @@ def test_the_position_is_read_behind_a_checkpoint_of_the_log(store: DeltaPositio
 
 def test_a_position_that_cannot_be_read_is_looked_for_in_the_log(tmp_path: Path) -> None:
     with pytest.raises(Blocked) as blocked:
-        state_at(tmp_path, 1, "{", True, STREAM, "nyc.flights")
+        state_at(tmp_path, 1, "{", True, STREAM, "nyc.flights", {})
     assert "domain metadata" in blocked.value.why and "_delta_log" in blocked.value.next

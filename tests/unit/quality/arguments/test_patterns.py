@@ -8,7 +8,8 @@ from lakeward.quality.arguments import patterns
 
 
 def test_java_refuses_what_python_reads_and_the_other_way_round() -> None:
-    sound = [r"\p{Alpha}+", "[a-z&&[^b]]", r"(?<a>x)\k<a>", "a++", "é+", r"\Z", "", "(?i)x", "a\nb"]
+    sound = ["a\\\\", "\\Qabc\\"]
+    sound += [r"\p{Alpha}+", "[a-z&&[^b]]", r"(?<a>x)\k<a>", "a++", "é+", r"\Z", "", "(?i)x", "a\nb"]
     wrong = {
         r"^(?P<five>\d{5})$": "Unknown inline modifier at character 4; Java writes a group with a name as (?<name>...)",
         "^{[a-z]+}$": r"Illegal repetition at character 3; a brace that is meant as text is written \{",
@@ -16,6 +17,10 @@ def test_java_refuses_what_python_reads_and_the_other_way_round() -> None:
         "[": "Unclosed character class",
         "a**": "Dangling meta character '*'",
         r"(?(1)a|b)": "Unknown",
+        r"\p": r"Unknown character property name {\x00}",
+        "a{2}\\": r"Java: it ends in a backslash that escapes nothing; one that is meant as text is written \\",
+        "\\\\\\": "it ends in a backslash",
+        "x\ud800": r"Java: it has half of a surrogate pair (\ud800 to \udfff), which is no character",
     }
     found = patterns.refused_by_java([*sound, *wrong])
     assert sorted(found) == sorted(wrong)
@@ -25,7 +30,7 @@ def test_java_refuses_what_python_reads_and_the_other_way_round() -> None:
 @pytest.mark.usefixtures("untried")
 def test_without_java_what_no_engine_reads_is_still_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns.java, "locate", lambda environ: None)
-    assert sorted(patterns.refused_by_java(["(", r"\p{Alpha}"])) == ["("]
+    assert sorted(patterns.refused_by_java(["(", r"\p{Alpha}", "a\\", "a\\\\"])) == ["(", "a\\"]
 
 
 @pytest.mark.parametrize("pattern", [r"(.*a){20}b", r"(.+)+\1x", r"(a*)*\1b", ".*.*=.*"])

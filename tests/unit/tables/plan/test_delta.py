@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from lakeward.connectors.delta.properties import KEPT
 from lakeward.spec.model.policy import Expire, Metadata, Policy
 from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import plan
@@ -138,3 +139,19 @@ def test_what_is_not_due_says_why(logged, now, files, properties, days, why) -> 
     found = plan_log(logged(files, **properties), POLICY, needs(now, days), now)
     assert isinstance(found, NotPlanned)
     assert why in found.why
+
+
+def test_a_property_that_delta_cannot_read_is_set_right_alone_and_first(table, now) -> None:
+    odd = replace(table, properties={FILE_RETENTION: "one week"})
+    made = plan(odd, Policy(expire=WEEKLY), SAFE, History(failures={"metadata": (9, now)}), now)
+    assert [(each.action, each.properties) for each in made.actions] == [("metadata", {FILE_RETENTION: KEPT})]
+    refused = {each.action: each.why for each in made.not_planned if each.refused}
+    assert set(refused) == {"compact", "expire"} and "'one week'; valid is an interval" in refused["expire"]
+    off = plan_log(odd, Policy(metadata=Metadata(enabled=False)), SAFE, now)
+    assert isinstance(off, NotPlanned) and "'one week'" in off.why and off.why.endswith("switched off by policy")
+
+
+def test_a_property_that_only_a_write_reads_stops_no_vacuum(table, now) -> None:
+    odd = replace(table, properties={"delta.randomizeFilePrefixes": "ja"})
+    made = plan(odd, Policy(expire=WEEKLY), SAFE, History(), now)
+    assert {each.action for each in made.actions} == {"metadata", "expire"}

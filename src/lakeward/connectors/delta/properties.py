@@ -1,0 +1,137 @@
+"""Properties of a Delta table whose values Delta parses: which values it cannot read, and what fails by them. Pure.
+
+Spark refuses such a value when it sets one; other writers do not. Delta parses most of them whenever it opens the
+table, so that also the statement fails that would set them right, and some of them only after it has committed:
+the rows are in the table, and the batch fails. A commit to the log that reads no property can mend the table (`amend`).
+What Delta does not read where it matters (`delta.logRetentionDuration`: a clean-up that does not happen) stops nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.platform.text import word
+
+ACTS: Final = frozenset({"land", "compact", "expire"})
+_WRITE: Final = frozenset({"land", "compact"})
+MODE: Final = "delta.columnMapping.mode"
+KEPT: Final = "interval 3650 days"
+"""Instead of a retention that cannot be read: its owner wanted to keep something, so nothing is deleted by it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value.
+
+    Attributes:
+        fits: whether Delta reads a value of the table.
+        valid: what it reads, after "valid is".
+    """
+
+    fits: Callable[[str], bool]
+    valid: str
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A property that Delta parses.
+
+    Attributes:
+        kind: its values.
+        mended: what a value that cannot be read is set to: Delta's default, or what deletes nothing.
+        stops: what fails by such a value.
+    """
+
+    kind: Kind
+    mended: str
+    stops: frozenset[str] = ACTS
+
+
+_PART: Final = re.compile(
+    r"([+-]?)\s*(?:(\d{1,18})\s+(microsecond|millisecond|minute|hour|day|week)s?|(\d{1,18}(?:\.\d{1,9})?)\s+seconds?)"
+)
+_INTERVAL: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s+{_PART.pattern})*")
+_SECONDS: Final = {
+    "microsecond": 1e-6, "millisecond": 1e-3, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800,
+}  # fmt: skip
+
+
+def seconds(text: str) -> float | None:
+    """The length of an interval as Delta reads it: `interval 7 days`, `1 week 12 hours`; None if it is none.
+
+    Months and years have no fixed length: Delta takes them when it parses, and fails when it computes.
+    """
+    text = text.strip().lower()
+    if _INTERVAL.fullmatch(text) is None:
+        return None
+    total = sum(
+        (-1 if sign == "-" else 1) * (float(plain) if plain else int(number) * _SECONDS[unit])
+        for sign, number, unit, plain in _PART.findall(text.removeprefix("interval"))
+    )
+    return total if total >= 0 else None
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind(lambda value: value.lower() in {each.lower() for each in words}, " or ".join(words))
+
+
+def _whole(least: int, most: int = 2**31 - 1) -> Kind:
+    def fits(value: str) -> bool:
+        return re.fullmatch(r"[+-]?[0-9]{1,10}", value) is not None and least <= int(value) <= most
+
+    return Kind(fits, f"a whole number from {least} on")
+
+
+_SWITCH: Final = _one_of("true", "false")
+_TIME: Final = Kind(lambda value: seconds(value) is not None, "an interval without months, e.g. interval 7 days")
+_VERSION: Final = Kind(lambda value: re.fullmatch(r"\d+\.\d+\.\d+\S*", value) is not None, "a version, e.g. 1.0.0")
+PARSED: Final[Mapping[str, Parsed]] = {
+    **{
+        f"delta.{name}": Parsed(_SWITCH, "false")
+        for name in (
+            "appendOnly", "enableChangeDataFeed", "enableDeletionVectors", "enableRowTracking", "enableTypeWidening",
+            "enableInCommitTimestamps", "enableIcebergCompatV1", "enableIcebergCompatV2", "enableIcebergCompatV3",
+            "enableVariantShredding", "enableMaterializePartitionColumnsFeature",
+        )
+    },
+    "delta.checkpoint.writeStatsAsJson": Parsed(_SWITCH, "true"),
+    "delta.checkpointInterval": Parsed(_whole(1), "10"),
+    "delta.checkpointPolicy": Parsed(_one_of("classic", "v2"), "classic"),
+    MODE: Parsed(_one_of("none", "name", "id"), "none"),
+    "delta.dataSkippingNumIndexedCols": Parsed(_whole(-(2**31)), "32"),
+    "delta.deletedFileRetentionDuration": Parsed(_TIME, KEPT),
+    "delta.isolationLevel": Parsed(_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
+    "delta.setTransactionRetentionDuration": Parsed(_TIME, KEPT),
+    "delta.dataSkippingStringPrefixLength": Parsed(_whole(0), "32", _WRITE),
+    "delta.parquet.format.version": Parsed(_VERSION, "1.0.0", _WRITE),
+    "delta.randomizeFilePrefixes": Parsed(_SWITCH, "false", _WRITE),
+    "delta.writePartitionColumnsToParquet": Parsed(_SWITCH, "false", _WRITE),
+    "delta.autoOptimize.optimizeWrite": Parsed(_SWITCH, "false", frozenset({"land"})),
+}  # fmt: skip
+"""Each as Spark 4.1 with Delta 4.4 fails by it: tests/spark/connectors/delta/test_properties.py."""
+
+
+def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
+    """Each property that Delta cannot read -> what it is set to instead."""
+    found = ((name, each) for name, each in PARSED.items() if name in properties)
+    return {name: each.mended for name, each in found if not each.kind.fits(properties[name])}
+
+
+def stop(properties: Mapping[str, str], act: str) -> str:
+    """What is wrong with the properties by which an act (one of `ACTS`) fails; empty if nothing is."""
+    return words(properties, [name for name in unreadable(properties) if act in PARSED[name].stops])
+
+
+def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
+    """What is wrong with these properties: `delta.appendOnly is 'ja'; valid is true or false`."""
+    return ", and ".join(f"{name} is {properties[name]!r}; valid is {PARSED[name].kind.valid}" for name in wrong)
+
+
+def mended_by(table: str, why: str) -> str:
+    """What sets such properties right; `why`: `words` of them. No command guesses how columns are stored."""
+    if MODE in why:
+        return f"set {MODE} to none, name or id by the engine that wrote it: only its owner knows how they are stored"
+    return f"lakeward tables maintain {word(table)} --actions metadata   sets it to what Delta can read"
