@@ -8,7 +8,8 @@ import shutil
 import pytest
 from town import Town
 
-from lakeward.connectors.delta import location
+from lakeward.connectors.delta import location, log, properties
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.spec.model.position_columns import INGESTED_AT, POSITION_COLUMNS, POSITION_TYPES
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.campaign]  # a bound for a hang; a busy machine may need minutes
@@ -21,6 +22,7 @@ USES = {
     "a_renamed_table_of_postgres": "postgres_renamed",
     "an_unlogged_table_of_postgres": "postgres_unlogged",
     "a_restored_delta_table": "delta_restored",
+    "properties_of_a_delta_table_that_cannot_be_read": "delta_odd",
     "a_folder_created_again_while_it_lands": "folder_lands",
     "a_folder_created_again_while_the_stream_is_stopped": "folder_stopped",
     "a_topic_created_again_under_a_stream_without_positions": "topic_lands",
@@ -74,6 +76,23 @@ def test_a_restored_delta_table(town: Town) -> None:
         town.desk.sql(f"RESTORE TABLE spark_catalog.{town.desk.world.name}.delta_restored TO VERSION AS OF 1")
     said = town.walk("delta_restored")
     assert "RESTORE TABLE" in said[0]
+
+
+def test_properties_of_a_delta_table_that_cannot_be_read(town: Town) -> None:
+    # By the first Delta cannot open the table; by the second it fails after it has committed.
+    odd = {"delta.appendOnly": "ja", "delta.deletedFileRetentionDuration": "one week"}
+    folder = location.folder_of(town.desk.world.runtime.lake, f"{town.desk.world.name}.delta_odd")
+    town.land("delta_odd")
+    with town.stopped("delta_odd"):
+        head = log.head(folder)
+        assert head is not None
+        metadata = {**head.metadata, "configuration": {**head.properties, **odd}}
+        commit = [{"commitInfo": {"operation": "SET"}}, {"metaData": metadata}]
+        assert DeltaLog(folder).put(head.version + 1, commit)
+    said = town.walk("delta_odd")
+    assert "--actions metadata" in said[0]
+    mended = log.head(folder)
+    assert mended is not None and not properties.unreadable(mended.properties)
 
 
 def test_a_folder_created_again_while_it_lands(town: Town) -> None:

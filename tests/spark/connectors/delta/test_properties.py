@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from delta_rig import ROWS, Rig
 
 from lakeward.connectors.delta import jvm, log, properties
 from lakeward.connectors.delta.amend import amend
 from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import Blocked
-
-if TYPE_CHECKING:
-    pass
-from delta_rig import ROWS, Rig
 
 GATE = ("delta.appendOnly", "delta.checkpointInterval")
 
