@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.upsert import ByKey
+from lakeward.connectors.iceberg import jvm
+from lakeward.connectors.iceberg.check import no_merge
 from lakeward.connectors.iceberg.qualified import in_lake
 from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _BATCH, _DELETE = "_lw_batch", "_lw_delete"
 
@@ -77,6 +79,7 @@ class Upsert(ByKey):
 
         Raises:
             SpecError: a key has several rows, and no column orders them.
+            Blocked: Iceberg cannot read a property of the table that a MERGE needs (`property-unreadable`).
         """
         order = self.order(rows.columns)
         # MERGE reads its source more than once and must read the same rows; a stateful batch must run only once.
@@ -89,10 +92,18 @@ class Upsert(ByKey):
             if not order:
                 self.one_each(batch)
             batch.createOrReplaceTempView(_BATCH)
-            batch.sparkSession.sql(self.merge(in_lake(rows.sparkSession, table), batch.columns)).collect()
+            self._run(batch.sparkSession, self.merge(in_lake(rows.sparkSession, table), batch.columns), table)
             return count
         finally:
             batch.unpersist()
+
+    def _run(self, session: SparkSession, statement: str, table: str) -> None:
+        try:
+            session.sql(statement).collect()
+        except Exception as error:
+            if why := jvm.stops_merges(session, table):
+                raise no_merge(table, why).error() from error
+            raise
 
     def merge(self, place: str, columns: Sequence[str]) -> str:
         """The MERGE statement for `columns`; the batch's rows are a temporary view.

@@ -110,6 +110,17 @@ def check_table(state: TableState, catalog: str) -> BlockReason | None:
     )
 
 
+def no_merge(table: str, why: str) -> BlockReason:
+    """What blocks an upsert alone: a MERGE reads properties that an append does not."""
+    return BlockReason(
+        "property-unreadable",
+        f"Iceberg cannot read a property of {table}, so no row can be changed",
+        why,
+        properties.mended_by(table),
+        code="LW-3496",
+    )
+
+
 def _uncounted_snapshot(state: TableState) -> Link | None:
     """A snapshot of this stream on main that is newer than its position; None if there is none.
 

@@ -6,7 +6,7 @@ resolves their methods at run time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +115,20 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
     )
 
 
+def stops_merges(session: SparkSession, table: str) -> str:
+    """What is wrong with properties of the table, as it is now, by which a MERGE fails; empty if nothing is."""
+    there = metadata_of(load(session, table)).properties()
+    return parsed_properties.stop_merges(_those_of(there, parsed_properties.OF_MERGES))
+
+
 def _unreadable(properties: Any) -> str:
     """What is wrong with properties by which every commit fails."""
+    return parsed_properties.stop_commits(_those_of(properties, parsed_properties.PARSED))
+
+
+def _those_of(properties: Any, names: Sequence[str]) -> dict[str, str]:
     text = str(properties.toString())  # one call: each value alone would be a call for each name
-    there = {name: str(properties.get(name)) for name in parsed_properties.PARSED if f"{name}=" in text}
-    return parsed_properties.stop_commits(there)
+    return {name: str(properties.get(name)) for name in names if f"{name}=" in text}
 
 
 def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:

@@ -63,6 +63,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"write.{act}.isolation-level": ("serializable", "snapshot") for act in ("delete", "update", "merge")},
 }  # fmt: skip
 """A property of a word -> those that Iceberg knows, its default first."""
+OF_MERGES: Final = tuple(name for name in WORDS if name.startswith("write.merge."))
 PARSED: Final = (*NUMBERS, *WORDS)
 """Those that an append may read."""
 _INTS: Final = frozenset({
@@ -108,6 +109,12 @@ def stop_commits(properties: Mapping[str, str]) -> str:
     MERGE, or a switch, stops no append of Iceberg."""
     found = unreadable({name: properties[name] for name in PARSED if name in properties})
     return words(properties, [name for name in found if _of_appends(name)])
+
+
+def stop_merges(properties: Mapping[str, str]) -> str:
+    """What is wrong with those by which a MERGE fails, but no append; empty if nothing is."""
+    found = unreadable({name: properties[name] for name in OF_MERGES if name in properties})
+    return words(properties, found)
 
 
 def _of_appends(name: str) -> bool:
