@@ -34,6 +34,8 @@ NUMBERS: Final[Mapping[str, str]] = {
     "write.parquet.page-row-limit": "20000",
     "write.parquet.dict-size-bytes": "2097152",
     "write.parquet.bloom-filter-max-bytes": "1048576",
+    "write.parquet.row-group-check-min-record-count": "100",
+    "write.parquet.row-group-check-max-record-count": "10000",
     "write.summary.partition-limit": "0",
     "read.split.target-size": "134217728",
     "read.split.metadata-target-size": "33554432",
@@ -56,6 +58,8 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "write.parquet.compression-codec": (
         "zstd", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw",
     ),
+    "write.parquet.page-version": ("v1", "v2"),
+    "write.manifest.compression-codec": ("gzip", "uncompressed", "snappy", "zstd"),
     "write.metadata.compression-codec": ("none", "gzip"),
     "write.distribution-mode": ("hash", "none", "range"),
     **{f"write.{act}.distribution-mode": ("hash", "none", "range") for act in ("delete", "update", "merge")},
@@ -63,6 +67,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"write.{act}.isolation-level": ("serializable", "snapshot") for act in ("delete", "update", "merge")},
 }  # fmt: skip
 """A property of a word -> those that Iceberg knows, its default first."""
+_CASE_COUNTS: Final = "write.parquet.page-version"
 OF_MERGES: Final = tuple(name for name in WORDS if name.startswith("write.merge."))
 PARSED: Final = (*NUMBERS, *WORDS)
 """Those that an append may read."""
@@ -71,10 +76,17 @@ _INTS: Final = frozenset({
     "commit.retry.total-timeout-ms", "commit.status-check.num-retries", "commit.manifest.min-count-to-merge",
     "write.metadata.previous-versions-max", "write.metadata.metrics.max-inferred-column-defaults",
     "write.parquet.page-size-bytes", "write.parquet.page-row-limit", "write.parquet.dict-size-bytes",
-    "write.parquet.bloom-filter-max-bytes", "write.summary.partition-limit", "read.split.planning-lookback",
+    "write.parquet.bloom-filter-max-bytes", "write.parquet.row-group-check-min-record-count",
+    "write.parquet.row-group-check-max-record-count", "write.summary.partition-limit", "read.split.planning-lookback",
     "read.parquet.vectorization.batch-size",
 })  # fmt: skip
 """Numbers that Iceberg reads into 32 bits; the others have 64."""
+_POSITIVE: Final = frozenset({
+    "write.parquet.row-group-size-bytes", "write.parquet.page-size-bytes", "write.parquet.page-row-limit",
+    "write.parquet.dict-size-bytes", "write.parquet.bloom-filter-max-bytes",
+    "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
+})  # fmt: skip
+"""Numbers with which no Parquet file can be written unless they are 1 or more."""
 _OF_ROW_CHANGES: Final = ("write.delete.", "write.update.", "write.merge.")
 _OF_MERGED_MANIFESTS: Final = "read.split.planning-lookback"
 """Read by a commit too: it says how manifests are put together."""
@@ -88,8 +100,12 @@ def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
     """Each property that cannot be read -> Iceberg's default for a number or a word, what it reads for a switch."""
     return _plain(properties) | {
         **{name: NUMBERS[name] for name in NUMBERS if _beyond(name, properties.get(name))},
-        **{name: known[0] for name, known in WORDS.items() if properties.get(name, known[0]).lower() not in known},
+        **{name: known[0] for name, known in WORDS.items() if not _known(name, properties.get(name, known[0]))},
     }
+
+
+def _known(name: str, value: str) -> bool:
+    return (value if name == _CASE_COUNTS else value.lower()) in WORDS[name]
 
 
 def _plain(properties: Mapping[str, str]) -> dict[str, str]:
@@ -99,9 +115,10 @@ def _plain(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _beyond(name: str, value: str | None) -> bool:
-    """Whether a whole number is larger than Iceberg reads."""
+    """Whether a whole number is larger than Iceberg reads, or smaller than it can use."""
     bits = 31 if name in _INTS else 63
-    return value is not None and _number(value) and not -(2**bits) <= int(value) < 2**bits
+    least = 1 if name in _POSITIVE else -(2**bits)
+    return value is not None and _number(value) and not least <= int(value) < 2**bits
 
 
 def stop_commits(properties: Mapping[str, str]) -> str:
@@ -170,4 +187,6 @@ def _valid(name: str, value: str) -> str:
     if name not in NUMBERS:
         return "neither true nor false"
     most = 2**31 - 1 if name in _INTS else 2**63 - 1
-    return f"no whole number up to {most:,}" if _beyond(name, value) else "no whole number"
+    if not _beyond(name, value):
+        return "no whole number"
+    return f"no whole number {'from 1 ' if name in _POSITIVE else ''}up to {most:,}"
