@@ -1,18 +1,36 @@
-"""Tables made of facts: no engine, no catalog."""
+"""Tables made of facts, and tables in a catalog of the tests' PostgreSQL: no engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_files import SharedLake, deployment, opened
 
 from lakeward.connectors.commit_protocol.position import Position, key
+from lakeward.platform.runtime import Runtime
 from lakeward.tables.facts import PartitionFacts, Profile, Ref, Snapshot, TableFacts, Thresholds
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MB = 1 << 20
+
+
+@pytest.fixture
+def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
+    """A deployment of one test; modules that share one have a fixture of their own."""
+    with deployment(postgres, tmp_path) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
+    """Its lake; the tables are dropped after the test."""
+    with opened(where, tmp_path) as made:
+        yield made
+        made.drop()
 
 
 @pytest.fixture

@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from shared_files import SharedLake, deployment, opened, rows
+from shared_files import SharedLake, opened, rows
 
 from lakeward.platform.runtime import Runtime
 from lakeward.telemetry import failpoints
-
-
-@pytest.fixture
-def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
-    with deployment(postgres, tmp_path) as runtime:
-        yield runtime
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
-from shared_files import SharedLake, deployment, entry, opened, plain_folder, rows
+from shared_files import SharedLake, deployment, entry, plain_folder, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.platform.runtime import Runtime
@@ -29,13 +29,6 @@ from lakeward.telemetry import failpoints
 def where(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with deployment(postgres, tmp_path_factory.mktemp("owners")) as runtime:
         yield runtime
-
-
-@pytest.fixture
-def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
-    with opened(where, tmp_path) as made:
-        yield made
-        made.drop()
 
 
 def refusal(document: dict[str, Any]) -> str:

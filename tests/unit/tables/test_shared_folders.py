@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import delta_log
 import pytest
-from shared_files import SharedLake, deployment, entry, opened, rows
+from shared_files import SharedLake, entry, rows
 
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.delta import location as delta_location
 from lakeward.operations.context import Context
 from lakeward.operations.restore import plan as restoring
 from lakeward.platform.errors import Refused
-from lakeward.platform.runtime import Runtime
 from lakeward.registry import generations, streams
 from lakeward.tables import run
 from lakeward.tables.plan.metadata import DELETE, KEPT
-
-
-@pytest.fixture
-def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
-    with deployment(postgres, tmp_path) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
-    with opened(where, tmp_path) as made:
-        yield made
-        made.drop()
 
 
 @pytest.fixture

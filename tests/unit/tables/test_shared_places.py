@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import delta_log
 import pytest
-from shared_files import SharedLake, deployment, opened, rows
+from shared_files import SharedLake, rows
 
 from lakeward.connectors.delta import location as delta_location
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
@@ -18,19 +18,6 @@ from lakeward.platform.runtime import Runtime
 from lakeward.tables import run
 from lakeward.tables.guard.owners import Owners, inside, key
 from lakeward.tables.ownership import erase_obstacle
-
-
-@pytest.fixture
-def where(postgres: Any, tmp_path: Path) -> Iterator[Runtime]:
-    with deployment(postgres, tmp_path) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
-    with opened(where, tmp_path) as made:
-        yield made
-        made.drop()
 
 
 @pytest.fixture

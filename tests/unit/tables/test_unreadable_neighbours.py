@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shared_files import SharedLake, deployment, entry, opened, rows
+from shared_files import SharedLake, deployment, entry, rows
 
 from lakeward.platform.errors import Unhealthy
 from lakeward.platform.runtime import Runtime
@@ -21,13 +21,6 @@ from lakeward.tables.ownership import erase_obstacle
 def where(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     with deployment(postgres, tmp_path_factory.mktemp("unreadable")) as runtime:
         yield runtime
-
-
-@pytest.fixture
-def lake(where: Runtime, tmp_path: Path) -> Iterator[SharedLake]:
-    with opened(where, tmp_path) as made:
-        yield made
-        made.drop()
 
 
 @contextmanager

@@ -169,7 +169,7 @@ class JsonDecoder:
 
     @cached_property
     def _half(self) -> str:
-        """Stands for half of a surrogate pair while a record is read strictly. No writer can know it either."""
+        """Replaces half of a surrogate pair while a record is read strictly. No writer can know it either."""
         return "half_" + secrets.token_hex(8)
 
     @cached_property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
@@ -30,7 +31,7 @@ class TableState:
         ancestry: the commits between the position and this version.
         intact: whether the commit that the position names has the same position, or is no longer in the log.
         newest_seq: the newest seq of the stream that is still in the table, for messages; None if unknown.
-        unreadable: what is wrong with properties by which every batch fails; empty if nothing is.
+        unreadable: properties by which every batch fails, with their values.
     """
 
     stream: str
@@ -42,7 +43,7 @@ class TableState:
     ancestry: Ancestry
     intact: bool = True
     newest_seq: int | None = None
-    unreadable: str = ""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_table(state: TableState) -> BlockReason | None:
@@ -106,13 +107,13 @@ def check_table(state: TableState) -> BlockReason | None:
     )
 
 
-def unreadable(table: str, why: str) -> BlockReason:
-    """What blocks every batch, and every other use by Spark: Delta cannot read a property of the table."""
+def unreadable(table: str, odd: Mapping[str, str]) -> BlockReason:
+    """What blocks every batch, and every other use by Spark: Delta cannot read these properties of the table."""
     return BlockReason(
         "property-unreadable",
         f"Delta cannot read a property of {table}, so no batch can be committed",
-        why,
-        properties.mended_by(table, why),
+        properties.words(odd),
+        properties.mended_by(table, odd),
         code="LW-3492",
     )
 

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 MODE = "delta.columnMapping.mode"
+MODES = ("none", "name", "id")
+SET_BY_OWNER = f"set {MODE} to none, name or id by the engine that wrote it: only its owner knows how they are stored"
+"""The next step for a table with another mode: neither Spark nor Lakeward can read its columns."""
 _STORED_NAME, _STORED_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 
 

@@ -200,12 +200,12 @@ class DeltaLog:
             os.close(parent)
         return True
 
-    def unreadable(self, why: str) -> Refused:
-        """The error for a table that only Spark can read."""
+    def unreadable(self, why: str, next: str = "") -> Refused:
+        """The error for a table that cannot be read here. `next`: default is a query, where Spark can read it."""
         return Refused(
             f"The Delta table in {self.folder} cannot be read without Spark",
             why=why,
-            next='lakeward sql "SELECT ... FROM spark_catalog.<namespace>.<table>"   reads it',
+            next=next or 'lakeward sql "SELECT ... FROM spark_catalog.<namespace>.<table>"   reads it',
             code="LW-3034",
         )
 

@@ -48,9 +48,9 @@ def begin(session: SparkSession, folder: Folder, table: str) -> Any:
         return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, str(folder)).startTransaction()
     except Exception as error:
         head = log.head(folder)
-        if head is None or not (why := properties.stop(head.properties, "land")):
+        if head is None or not (odd := properties.stopping(head.properties, "land")):
             raise
-        raise unreadable(table, why).error() from error
+        raise unreadable(table, odd).error() from error
 
 
 def try_store(session: SparkSession, folder: Folder) -> None:
@@ -88,7 +88,9 @@ def _parsed(snapshot: Any) -> dict[str, str]:
     """The properties of a table that Delta parses."""
     given = snapshot.metadata().configuration()
     text = str(given.toString())  # one call: each property alone would be one
-    return {name: str(given.apply(name)) for name in properties.PARSED if f"{name} -> " in text}
+    # The text of another name or of a value may have the name of one, too.
+    found = {name: given.get(name) for name in properties.PARSED if f"{name} -> " in text}
+    return {name: str(value.get()) for name, value in found.items() if value.isDefined()}
 
 
 def others_of(snapshot: Any, folder: Folder, stream: str, table: str) -> dict[str, Position]:

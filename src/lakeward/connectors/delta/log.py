@@ -294,10 +294,9 @@ def read(folder: Folder, *, deletion_vectors: bool = False) -> TableLog | None:
         files |= {path: dict(add.get("partitionValues") or {}) for path, add in added.items()}
         vectors |= {path: vector for path, add in added.items() if (vector := add.get("deletionVector"))}
     _refuse_unknown(log, newest_protocol)
-    if (mapping := column_mapping.mode(metadata)) not in ("none", "name", "id"):
-        raise log.unreadable(
-            f"it maps column names in the mode {mapping}, which this version of Lakeward does not know"
-        )
+    if (mapping := column_mapping.mode(metadata)) not in column_mapping.MODES:
+        why = f"it maps column names in the mode {mapping}, which this version of Lakeward does not know"
+        raise log.unreadable(why, column_mapping.SET_BY_OWNER)
     files = {path: column_mapping.by_column(metadata, values) for path, values in files.items()}
     return TableLog(folder, version, files, domains, metadata, vectors)
 

@@ -27,7 +27,7 @@ from lakeward.connectors.delta.check import DOMAINS, TableState, check_table
 from lakeward.connectors.delta.delta_log import DeltaLog, commit_info
 from lakeward.connectors.delta.folder import Folder
 from lakeward.connectors.delta.log import Head
-from lakeward.connectors.delta.properties import stop
+from lakeward.connectors.delta.properties import stopping
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
 OPERATION = "LAKEWARD MOVE POSITION"
@@ -185,5 +185,5 @@ def state_at(
         newest_seq=(
             None if ancestry_.right else ancestry.newest_of(stream, version, lambda below: log.link(folder, below))
         ),
-        unreadable=stop(properties, "land"),
+        unreadable=stopping(properties, "land"),
     )

@@ -9,17 +9,17 @@ What Delta does not read where it matters (`delta.logRetentionDuration`: a clean
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lakeward.connectors.delta.column_mapping import MODE, MODES, SET_BY_OWNER
 from lakeward.platform.text import word
 
 ACTS: Final = frozenset({"land", "compact", "expire"})
 _WRITE: Final = frozenset({"land", "compact"})
-MODE: Final = "delta.columnMapping.mode"
 KEPT: Final = "interval 3650 days"
-"""Instead of a retention that cannot be read: its owner wanted to keep something, so nothing is deleted by it."""
+"""Instead of a retention that cannot be read: its owner set it to keep something, so nothing is deleted by it."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,13 @@ class Parsed:
 
     Attributes:
         kind: its values.
-        mended: what a value that cannot be read is set to: Delta's default, or what deletes nothing.
+        mended: what a value that cannot be read is set to: Delta's default, or what deletes nothing; None if only the
+            owner of the table knows it.
         stops: what fails by such a value.
     """
 
     kind: Kind
-    mended: str
+    mended: str | None
     stops: frozenset[str] = ACTS
 
 
@@ -100,7 +101,7 @@ PARSED: Final[Mapping[str, Parsed]] = {
     "delta.checkpoint.writeStatsAsJson": Parsed(_SWITCH, "true"),
     "delta.checkpointInterval": Parsed(_whole(1), "10"),
     "delta.checkpointPolicy": Parsed(_one_of("classic", "v2"), "classic"),
-    MODE: Parsed(_one_of("none", "name", "id"), "none"),
+    MODE: Parsed(_one_of(*MODES), None),
     "delta.dataSkippingNumIndexedCols": Parsed(_whole(-(2**31)), "32"),
     "delta.deletedFileRetentionDuration": Parsed(_TIME, KEPT),
     "delta.isolationLevel": Parsed(_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
@@ -115,23 +116,26 @@ PARSED: Final[Mapping[str, Parsed]] = {
 
 
 def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
-    """Each property that Delta cannot read -> what it is set to instead."""
-    found = ((name, each) for name, each in PARSED.items() if name in properties)
-    return {name: each.mended for name, each in found if not each.kind.fits(properties[name])}
+    """Each property that Delta cannot read and that a command sets right -> what it is set to instead."""
+    return {name: mended for name in _wrong(properties) if (mended := PARSED[name].mended) is not None}
 
 
-def stop(properties: Mapping[str, str], act: str) -> str:
-    """What is wrong with the properties by which an act (one of `ACTS`) fails; empty if nothing is."""
-    return words(properties, [name for name in unreadable(properties) if act in PARSED[name].stops])
+def stopping(properties: Mapping[str, str], act: str) -> dict[str, str]:
+    """The properties by which an act (one of `ACTS`) fails, with their values."""
+    return {name: properties[name] for name in _wrong(properties) if act in PARSED[name].stops}
 
 
-def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
-    """What is wrong with these properties: `delta.appendOnly is 'ja'; valid is true or false`."""
-    return ", and ".join(f"{name} is {properties[name]!r}; valid is {PARSED[name].kind.valid}" for name in wrong)
+def words(odd: Mapping[str, str]) -> str:
+    """What is wrong with properties: `delta.appendOnly is 'ja'; valid is true or false`. Empty for none."""
+    return ", and ".join(f"{name} is {value!r}; valid is {PARSED[name].kind.valid}" for name, value in odd.items())
 
 
-def mended_by(table: str, why: str) -> str:
-    """What sets such properties right; `why`: `words` of them. No command guesses how columns are stored."""
-    if MODE in why:
-        return f"set {MODE} to none, name or id by the engine that wrote it: only its owner knows how they are stored"
+def mended_by(table: str, odd: Collection[str]) -> str:
+    """What sets such properties right. No command guesses how columns are stored."""
+    if MODE in odd:
+        return SET_BY_OWNER
     return f"lakeward tables maintain {word(table)} --actions metadata   sets it to what Delta can read"
+
+
+def _wrong(properties: Mapping[str, str]) -> list[str]:
+    return [name for name, each in PARSED.items() if name in properties and not each.kind.fits(properties[name])]

@@ -128,7 +128,9 @@ def _unreadable(properties: Any) -> str:
 
 def _those_of(properties: Any, names: Sequence[str]) -> dict[str, str]:
     text = str(properties.toString())  # one call: each value alone would be a call for each name
-    return {name: str(properties.get(name)) for name in names if f"{name}=" in text}
+    # The text of another name or of a value may have the name of one, too.
+    found = {name: properties.get(name) for name in names if f"{name}=" in text}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:

@@ -30,9 +30,7 @@ PATHS = "LAKEWARD_SECRETS"
 AUTHENTICATION_KEY = "spark.secret"
 """Key of the Secret with the registry's address: by it driver and executors know each other."""
 _API, _AUTHENTICATION = "/etc/lakeward/api", "/etc/lakeward/spark"
-_EXECUTOR = pending.Part(
-    "an executor", CONTAINER, "image: of the driver", "executors smaller (executors: {memory:, cores:} of the driver)"
-)
+_EXECUTOR = pending.Part("an executor", CONTAINER, "executors smaller (executors: {memory:, cores:} of the driver)")
 _TOKEN_S = 3600
 _RENEWED = "KUBERNETES_AUTH_SERVICEACCOUNT_TOKEN"
 """Variable of Spark's client of the API: a file that it reads again when a token is refused or old."""
@@ -141,7 +139,7 @@ def unstarted(launch: Launch) -> DependencyDown | None:
     selector = ",".join(f"{label}={value}" for label, value in names.executor_labels(launch).items())
     try:
         found = _own_api().pods(launch.pod.namespace, selector).by_name
-    except LakewardError:
+    except (LakewardError, OSError):
         return None  # it only adds the cause to another error
     waiting = (pod for pod in found.values() if (pod.get("status") or {}).get("phase") == "Pending")
     return next((pending.why(pod, _EXECUTOR) for pod in waiting), None)

@@ -23,13 +23,11 @@ class Part:
     Attributes:
         name: with its article.
         container: the name of its container; a cluster may add others.
-        image: the key that names its image.
         smaller: how to make it smaller.
     """
 
     name: str
     container: str
-    image: str
     smaller: str
 
 
@@ -43,7 +41,7 @@ def why(pod: Pod, part: Part) -> DependencyDown:
     if reason in _IMAGE:
         return DependencyDown(
             f"Kubernetes cannot get the image of {part.name}", why=text,
-            next=f"correct {part.image} in conf/lakeward.yaml, or give its node access; {look}", code="LW-2558",
+            next=f"correct image: of the driver in conf/lakeward.yaml, or give its node access; {look}", code="LW-2558",
         )  # fmt: skip
     if reason in _CONFIG:
         return DependencyDown(

@@ -22,7 +22,7 @@ from lakeward.supervision.backends.base import ExitRecord, Life
 
 UNCONFIRMED_S = 30.0
 """A node that has not confirmed the end of a pod this long after its grace period is lost."""
-_DRIVER = pending.Part("a driver", CONTAINER, "image: of the driver", "the driver smaller (memory:, cores:)")
+_DRIVER = pending.Part("a driver", CONTAINER, "the driver smaller (memory:, cores:)")
 _ENDS = {
     "OOMKilled": "ran out of memory: its container was OOMKilled at the limit of {limit}",
     "Evicted": "was evicted from its node",

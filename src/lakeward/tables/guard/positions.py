@@ -97,7 +97,7 @@ def on_main(facts: TableFacts) -> dict[str, int]:
 
 
 def of_copies(connection: Connection, facts: TableFacts, problems: Iterable[OffMain]) -> list[OffMain]:
-    """The problems, those of streams that land in another table told apart.
+    """The problems; those of streams that land in another table are marked (`elsewhere`).
 
     A copy of a table's metadata (`register_table`, a clone, an older table of the stream) has the positions of the
     streams that land in the original. They still stop the expiry of an Iceberg table: a rollback of the stream to an

@@ -70,7 +70,7 @@ def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> 
     if it is not set and the log has grown long. Properties that Delta cannot read are set right alone and first.
     """
     wrong = properties.unreadable(facts.properties)
-    said = properties.words(facts.properties, wrong)
+    said = properties.words({name: facts.properties[name] for name in wrong})
     if not policy.metadata.enabled:
         return NotPlanned("metadata", f"{f'{said}; not mended: ' if wrong else ''}switched off by policy")
     if wrong:

@@ -109,7 +109,8 @@ def _stopped(
     if facts.format == "delta" and (name == "metadata" or name in delta_properties.ACTS):
         if name == "metadata" and delta_properties.unreadable(facts.properties):
             return None
-        if name != "metadata" and (said := delta_properties.stop(facts.properties, name)):
+        if name != "metadata" and (odd := delta_properties.stopping(facts.properties, name)):
+            said = delta_properties.words(odd)
             return NotPlanned(name, f"{said}: action metadata sets it right first", refused=True)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()

@@ -41,8 +41,13 @@ def test_a_property_that_delta_cannot_read_is_named(rig: Rig, name: str) -> None
         rig.land(1)
     assert blocked.value.reason == "property-unreadable"
     assert f"{name} is {value!r}; valid is " in (blocked.value.why or "")
+    amend(rig.table, rig.folder, {name: properties.PARSED[name].mended or "none"}, {name: value})
     assert rig.position().seq == 1, "no batch was committed"
-
-    amend(rig.table, rig.folder, {name: properties.PARSED[name].mended}, {name: value})
     assert rig.land(1).seq == 2
     assert rig.values() == list(range(2 * ROWS))
+
+
+def test_a_name_within_another_one_is_no_property(rig: Rig) -> None:
+    rig.land(0)
+    planted(rig, "our.delta.appendOnly", "x y")
+    assert rig.land(1).seq == 2

@@ -51,8 +51,10 @@ def test_what_only_spark_reads_is_refused_and_no_table_is_none(tmp_path: Path) -
     _commit(tmp_path / "mapped", 0, mapped)
     reasons = {"dv": "deletion vectors", "hole": "is missing", "newer": "checkpoint", "mapped": "maps column"}
     for name, why in reasons.items():
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(Refused, match=why) as refused:
             log.read(tmp_path / name)
+        # Spark cannot open a table with an odd mode either: no query is offered.
+        assert ("lakeward sql" in refused.value.next) == (name != "mapped")
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ def test_an_interval_is_what_delta_can_compute(text: str, seconds: float | None)
         (FILES, "one week", properties.KEPT), (INTERVAL, "x", "10"), (INTERVAL, "0", "10"),
         ("delta.appendOnly", "ja", "false"), ("delta.enableDeletionVectors", "1", "false"),
         ("delta.dataSkippingNumIndexedCols", "all", "32"), ("delta.isolationLevel", "Sometimes", "Serializable"),
-        ("delta.columnMapping.mode", "foo", "none"), ("delta.checkpointPolicy", "", "classic"),
+        ("delta.checkpointPolicy", "", "classic"),
         ("delta.dataSkippingNumIndexedCols", "9999999999", "32"), ("delta.parquet.format.version", "9", "1.0.0"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_read_is_named_with_what_is_valid(name: str, value: str, mended: str) -> None:
     assert properties.unreadable({name: value, "owner": "x"}) == {name: mended}
-    said = properties.stop({name: value}, "land")
+    said = properties.words(properties.stopping({name: value}, "land"))
     assert said.startswith(f"{name} is {value!r}; valid is ")
     assert not properties.unreadable({name: mended}), "what is set instead can be read"
 
@@ -48,14 +48,18 @@ def test_what_can_be_read_or_is_not_read_stops_nothing() -> None:
         "delta.enableExpiredLogCleanup": "ja",
     }  # fmt: skip
     assert not properties.unreadable(plain)
-    assert not any(properties.stop(plain, act) for act in properties.ACTS)
+    assert not any(properties.stopping(plain, act) for act in properties.ACTS)
 
 
 def test_no_command_guesses_how_columns_are_stored() -> None:
-    assert "maintain" not in properties.mended_by("n.t", properties.stop({properties.MODE: "foo"}, "land"))
-    assert properties.mended_by("n.t", "").startswith("lakeward tables maintain n.t --actions metadata")
+    odd = {properties.MODE: "foo", "delta.appendOnly": "ja"}
+    assert properties.unreadable(odd) == {"delta.appendOnly": "false"}
+    assert properties.stopping(odd, "land") == properties.stopping(odd, "expire") == odd
+    assert "maintain" not in properties.mended_by("n.t", odd)
+    mended = properties.mended_by("n.t", {"delta.appendOnly": "ja"})
+    assert mended.startswith("lakeward tables maintain n.t --actions metadata")
 
 
 def test_only_what_an_act_reads_stops_it() -> None:
-    assert properties.stop({LENGTH: "x"}, "land") and properties.stop({LENGTH: "x"}, "compact")
-    assert not properties.stop({LENGTH: "x"}, "expire"), "VACUUM writes no statistics"
+    assert properties.stopping({LENGTH: "x"}, "land") and properties.stopping({LENGTH: "x"}, "compact")
+    assert not properties.stopping({LENGTH: "x"}, "expire"), "VACUUM writes no statistics"

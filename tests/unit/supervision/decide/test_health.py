@@ -29,6 +29,12 @@ def test_landing_is_healthy_and_says_when_and_what_waits(judge, make) -> None:
     assert found.why == "batch 812 landed 4 s ago; 120 records wait"
 
 
+def test_a_dependency_that_is_away_is_named_before_records_wait_for_long(judge, make) -> None:
+    found = judge(observation=make.seen(lag_records=120, lag_s=3.0), down="Kafka (a) does not answer")
+    assert found.state is State.HEALTHY
+    assert found.why == "batch 812 landed 4 s ago; 120 records wait; Kafka (a) does not answer"
+
+
 def test_idle_is_healthy_however_old_the_last_batch_is(judge, make) -> None:
     found = judge(
         observation=make.seen(commit_age_s=86400.0, lag_records=0), driver=make.driver(launched_s=10 * 86400.0)
