@@ -23,6 +23,7 @@ def test_a_dump_is_taken_of_a_launch_that_is_alive_and_found_afterwards(
         row = drivers.find(connection, "nyc")
     os.kill(job.handle["pid"], signal.SIGSTOP)  # it answers no tool, so that none has to be installed here
     try:
+        eventually(lambda: all(each.stopped for each in backend.find()))  # a signal takes effect later than it is sent
         assert launch_dump.take(connected, backend, row)
     finally:
         sigkill(job.handle["pid"])
