@@ -29,6 +29,13 @@ FAULTS = ROOT / "tests" / "faults"
 BASES = 1_000_000
 """Bases are below."""
 
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "driver": ("tests/spark/driver",),
+    "faults": ("tests/faults",),
+    "rest": ("tests", "--ignore", "tests/spark/driver", "--ignore", "tests/faults"),
+}
+"""The campaigns that are tests, in steps of less than an hour or so: an interrupted step begins again."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -37,7 +44,7 @@ class Step:
     Attributes:
         name: of its result, and of its file of results.
         words: after the Python interpreter.
-        env: what it has in its environment beside ours.
+        env: variables that are added to our environment.
     """
 
     name: str
@@ -60,20 +67,22 @@ def steps(base: int, folder: Path) -> list[Step]:
         return Step(name, ("-m", "pytest", *words, report, "--durations", "25"), env)
 
     return [
-        tests("tests", "-m", "campaign or seeded", "--numprocesses", "2", LAKEWARD_SEED=str(base)),
+        *(
+            tests(f"tests {part}", *words, "-m", "campaign or seeded", "--numprocesses", "2", LAKEWARD_SEED=str(base))
+            for part, words in PARTS.items()
+        ),
         # The gate interprets the queries of these: here they are compiled, as in production.
-        tests(
-            "compiled",
-            "tests/spark/quality",
-            "tests/spark/tables",
-            "tests/spark/connectors",
-            "tests/spark/driver",
-            "tests/faults",
-            "-m",
-            "not campaign and not seeded",
-            "--numprocesses",
-            "2",
-            LAKEWARD_SEED=str(base),
+        *(
+            tests(
+                f"compiled {part.rpartition('/')[2]}",
+                f"tests/{part}",
+                "-m",
+                "not campaign and not seeded",
+                "--numprocesses",
+                "2",
+                LAKEWARD_SEED=str(base),
+            )
+            for part in ("spark/quality", "spark/tables", "spark/connectors", "spark/driver", "faults")
         ),
         tests("matrix", "tests/spark/quality/test_equality.py", LAKEWARD_MATRIX_SEED="whole"),
         tests("odd cells", "tests/spark/quality/test_odd.py", LAKEWARD_MATRIX_SEED="whole"),
