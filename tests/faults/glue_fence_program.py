@@ -42,7 +42,7 @@ def main(folder: Path, options: list[str], trials: int) -> None:
                     time.sleep(chance.uniform(0, 0.25))
                 elif operation == "UpdateTable":
                     try:
-                        both.wait(1.5)  # seconds: two changes meet
+                        both.wait(6)  # seconds: two changes meet, on a busy machine too
                     except threading.BrokenBarrierError:
                         both.reset()
 
