@@ -32,11 +32,11 @@ FROZEN_S = 120.0
 def landing(airflow: AirflowService) -> Iterator[AirflowService]:
     """A stream that lands, supervised by the passes of a real Airflow."""
     with airflow.registry() as connection:
-        airflow_service.deploy(connection, "survivor")
-    airflow.eventually(lambda: airflow.stream("survivor").state == "healthy", 400, "the stream to be healthy")
+        airflow_service.deploy(connection, "starved")
+    airflow.eventually(lambda: airflow.stream("starved").state == "healthy", 400, "the stream to be healthy")
     yield airflow
     with airflow.registry() as connection:
-        streams.set_desired(connection, ["survivor"], "stopped")
+        streams.set_desired(connection, ["starved"], "stopped")
 
 
 @contextmanager
@@ -77,22 +77,22 @@ def test_a_driver_killed_under_starvation_is_back_within_five_minutes(landing: A
     since = datetime.now(UTC)
     with starved():
         for _ in range(2):  # the second death comes after the passes were slow for a while
-            before = kill(landing, "survivor", signal.SIGKILL)
+            before = kill(landing, "starved", signal.SIGKILL)
             landing.eventually(
-                lambda token=before: landing.driver("survivor").token != token and landing.running("survivor"),
+                lambda token=before: landing.driver("starved").token != token and landing.running("starved"),
                 BACK_S, "a new launch under starvation",
             )  # fmt: skip
     killed = failed_passes(landing, since)
     assert len(killed) <= 1, f"passes were ended by a limit: {killed}"
-    landing.eventually(lambda: landing.stream("survivor").state == "healthy", 600, "the stream to be healthy")
+    landing.eventually(lambda: landing.stream("starved").state == "healthy", 600, "the stream to be healthy")
     with landing.registry() as connection:
         assert ("reconcile", "streams") not in incidents.open_ones(connection), "supervision is back without a person"
 
 
 @pytest.mark.campaign
 def test_a_frozen_driver_is_replaced_within_two_minutes(landing: AirflowService) -> None:
-    landing.eventually(lambda: landing.stream("survivor").state == "healthy", 600, "the stream to be healthy")
-    before = kill(landing, "survivor", signal.SIGSTOP)
+    landing.eventually(lambda: landing.stream("starved").state == "healthy", 600, "the stream to be healthy")
+    before = kill(landing, "starved", signal.SIGSTOP)
     landing.eventually(
-        lambda: landing.driver("survivor").token != before and landing.running("survivor"), FROZEN_S, "its successor"
+        lambda: landing.driver("starved").token != before and landing.running("starved"), FROZEN_S, "its successor"
     )
