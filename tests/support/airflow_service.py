@@ -328,6 +328,7 @@ STREAMS = {
         for name in (
             "operated",
             "survivor",
+            "starved",
             "marked",
             "contested",
             "moved",
