@@ -4,7 +4,8 @@ Each seed has a table of its own and three batches. While one lands, one other t
 the end each value must be in the table once, and the count of batches must never have fallen. Goes on where it was
 interrupted: each seed is a line of the results.
 
-    python tests/faults/rest_schedules.py [--server seaweedfs|handlers] [--seeds 300] [--first 0] [--results FILE] [--unfenced] [--seconds 600]
+    python tests/faults/rest_schedules.py [--server seaweedfs|handlers] [--seeds 300] [--first 0] [--results FILE]
+        [--unfenced] [--seconds 600]
 
 `--unfenced` takes the stream's tag out of every commit: the schedules must then find what the tag prevents.
 """

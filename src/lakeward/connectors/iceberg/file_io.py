@@ -145,8 +145,9 @@ def files_of(lake: Lake, table: Table) -> FileAccess:
     """Access to the files below a table's location: as PyIceberg reaches them, where the catalog vends credentials for
     the table or the deployment has no object store; else by the connection of the deployment."""
     io = table.io
-    chosen = isinstance(io, CheckedFileIO) and (io.vended is not None or store.account_of(lake) is None)
-    return FileAccess(lake, io.fs_by_scheme if chosen else None)
+    if isinstance(io, CheckedFileIO) and (io.vended is not None or store.account_of(lake) is None):
+        return FileAccess(lake, io.fs_by_scheme)
+    return FileAccess(lake)
 
 
 def check_whole(content: bytes, name: str) -> None:
