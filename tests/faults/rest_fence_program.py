@@ -1,6 +1,6 @@
-"""Races for a position in a real Iceberg REST catalog (SeaweedFS). Prints what each race left, as JSON.
+"""Races for a position in a real Iceberg REST catalog. Prints what each race left, as JSON.
 
-    [LAKEWARD_LOST_ANSWERS=60] python rest_fence_program.py FOLDER [--unfenced]
+    [LAKEWARD_LOST_ANSWERS=60] python rest_fence_program.py FOLDER seaweedfs|handlers [--unfenced]
 
 `--unfenced` takes the stream's tag out of every commit: the races must then find what the tag prevents.
 """
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
 import interpretation
 import lossy_catalog
-import object_store
+import rest_servers
 
 from lakeward import jars
 from lakeward.connectors.columns import up_casts
@@ -334,23 +334,20 @@ def started(folder: Path, lake: Lake) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def main(folder: Path, unfenced: bool, trials: int) -> None:
+def main(folder: Path, kind: str, unfenced: bool, trials: int) -> None:
     if unfenced:
         fence.move_tag = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
         fence.empty_snapshot, fence.snapshot_on = property_only, no_snapshot
-    with object_store.running(folder, catalog=True) as weed, lossy_catalog.running(weed.catalog) as proxy:
-        through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
-        lake = Lake(warehouse="s3://lake", store=weed.store, properties=through, login=weed.log_in())
-        with started(folder, lake) as spark:
-            races = Races(spark, lake, proxy, trials)
-            for race in (
-                races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
-                races.restored, races.fenced_by_a_move, races.grown, races.lost_answers,
-                *(() if unfenced else (races.moved_and_called_refused, races.staging_called_refused)),
-            ):  # fmt: skip
-                races.create(race.__name__)
-                print(json.dumps({"race": race.__name__, **race()}), flush=True)
+    with rest_servers.lossy(folder, kind) as (lake, proxy), started(folder, lake) as spark:
+        races = Races(spark, lake, proxy, trials)
+        for race in (
+            races.two_writers, races.rolled_back, races.moved_in_a_driver, races.moved_without_a_driver,
+            races.restored, races.fenced_by_a_move, races.grown, races.lost_answers,
+            *(() if unfenced else (races.moved_and_called_refused, races.staging_called_refused)),
+        ):  # fmt: skip
+            races.create(race.__name__)
+            print(json.dumps({"race": race.__name__, **race()}), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--unfenced" in sys.argv, int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6")))
+    main(Path(sys.argv[1]), sys.argv[2], "--unfenced" in sys.argv, int(os.environ.get("LAKEWARD_LOST_ANSWERS", "6")))

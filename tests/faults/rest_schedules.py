@@ -1,10 +1,11 @@
-"""Random schedules of one stream's table in a real REST catalog (SeaweedFS): a driver, its zombie, a person, strangers.
+"""Random schedules of one stream's table in a real REST catalog: a driver, its zombie, a person, strangers.
 
 Each seed has a table of its own and three batches. While one lands, one other thing happens at a drawn step of it. At
 the end each value must be in the table once, and the count of batches must never have fallen. Goes on where it was
 interrupted: each seed is a line of the results.
 
-    python tests/faults/rest_schedules.py [--seeds 300] [--first 0] [--results FILE] [--unfenced] [--seconds 600]
+    python tests/faults/rest_schedules.py [--server seaweedfs|handlers] [--seeds 300] [--first 0] [--results FILE]
+        [--unfenced] [--seconds 600]
 
 `--unfenced` takes the stream's tag out of every commit: the schedules must then find what the tag prevents.
 """
@@ -26,11 +27,10 @@ from rest_fence_program import ROWS, STREAM, Races, property_only, started
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
 import lossy_catalog
-import object_store
+import rest_servers
 
 from lakeward.connectors.commit_protocol.position import key
 from lakeward.connectors.iceberg import fence, position_store, publish
-from lakeward.platform.runtime import Lake
 from lakeward.telemetry import failpoints
 
 RESULTS = Path(__file__).parents[2] / "docs" / "explanation" / "rest-schedules.jsonl"
@@ -201,6 +201,7 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=1e9)
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--unfenced", action="store_true")
+    options.add_argument("--server", choices=rest_servers.KINDS, default=rest_servers.SEAWEEDFS)
     given = options.parse_args()
     if given.unfenced:
         fence.move_tag = lambda transaction, _: transaction.currentMetadata().currentSnapshot()
@@ -210,24 +211,22 @@ def main() -> int:
     done, end = {row["seed"] for row in known}, time.monotonic() + given.seconds
     with (
         tempfile.TemporaryDirectory(prefix="lakeward-rest-") as name,
-        object_store.running(folder := Path(name), catalog=True) as weed,
-        lossy_catalog.running(weed.catalog) as proxy,
+        rest_servers.lossy(folder := Path(name), given.server) as (lake, proxy),
+        started(folder, lake) as spark,
+        given.results.open("a") as file,
     ):
-        through = {**weed.rest, "uri": f"http://127.0.0.1:{proxy.server_port}"}
-        lake = Lake(warehouse="s3://lake", store=weed.store, properties=through, login=weed.log_in())
-        with started(folder, lake) as spark, given.results.open("a") as file:
-            races = Races(spark, lake, proxy, 0)
-            for seed in range(given.first, given.first + given.seeds):
-                if seed in done or time.monotonic() > end:
-                    continue
-                races.create(f"s{seed}")
-                schedule, begun = Schedule(races, seed), time.monotonic()
-                wrong = schedule.run()
-                row = {"seed": seed, "ok": not wrong, "wrong": wrong, "steps": schedule.log,
-                       "s": round(time.monotonic() - begun, 2)}  # fmt: skip
-                known.append(row)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
+        races = Races(spark, lake, proxy, 0)
+        for seed in range(given.first, given.first + given.seeds):
+            if seed in done or time.monotonic() > end:
+                continue
+            races.create(f"s{seed}")
+            schedule, begun = Schedule(races, seed), time.monotonic()
+            wrong = schedule.run()
+            row = {"seed": seed, "ok": not wrong, "wrong": wrong, "steps": schedule.log,
+                   "s": round(time.monotonic() - begun, 2)}  # fmt: skip
+            known.append(row)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
     wrong = [f"{row['seed']}: {row['wrong']}" for row in known if not row["ok"]]
     print(f"{len(known)} schedules, {len(wrong)} wrong", *wrong, sep="\n")
     return 1 if wrong else 0

@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import metastore
 import object_store
 import pytest
+import reference_rest
+from assumed_role import BUCKET
 
 from lakeward.cli.streams.audit import audit
 from lakeward.operations.request import Request, StreamOperation
@@ -87,10 +90,35 @@ def test_a_job_on_a_rest_catalog_is_taken_over_without_a_row_lost_or_doubled(
         assert [found[each] for each in ("consumed", "missing", "duplicates")] == [200, 0, 0], found
 
 
+@contextmanager
+def lakes(kinds: str, world: Any, postgres: Any, folder: Path) -> Iterator[tuple[Lake, Lake]]:
+    """The old catalog and the new one. Where one is Iceberg's own REST handlers, the files are on its object store, and
+    the embedded one has a connection to it."""
+    embedded = world.runtime.lake
+    if kinds == "embedded to hive":
+        name = postgres.create_database()
+        with metastore.running(folder / "hive", metastore.on_postgres(postgres, name, folder / "db.json")) as hive:
+            yield embedded, Lake(warehouse=str(hive.warehouse), properties=hive.properties)
+        postgres.drop_database(name)
+        return
+    with reference_rest.running(folder / "reference") as rest:
+        on_store = {"warehouse": f"s3://{BUCKET}/{world.name}", "store": rest.connect()}
+        both = embedded.model_copy(update=on_store), rest.lake
+        yield both if kinds == "embedded to rest" else (both[1], both[0])
+
+
 @pytest.mark.campaign(held_by="tests/unit/tables/test_hive_catalog.py::test_of_two_commits_on_one_base_one_is_taken")
+@pytest.mark.parametrize("kinds", ["embedded to hive", "embedded to rest", "rest to embedded"])
 def test_tables_move_to_another_catalog_with_their_positions(
-    world: Any, postgres: Any, simple: Callable[..., Any], tmp_path: Path
+    world: Any, postgres: Any, simple: Callable[..., Any], tmp_path: Path, kinds: str
 ) -> None:
+    with lakes(kinds, world, postgres, tmp_path) as (old, new):
+        moved(world, simple, old, new)
+
+
+def moved(world: Any, simple: Callable[..., Any], old: Lake, new: Lake) -> None:
+    """Move a table with a stream by the page's statements."""
+    world.runtime = world.runtime.model_copy(update={"lake": old})
     newest, counted, create, register, compared, properties = statements()
     topic, table = world.kafka.create_topic(), f"{world.name}.orders"
     document = simple(f"{world.name}_orders", topic, table, lineage="rows")
@@ -112,26 +140,22 @@ def test_tables_move_to_another_catalog_with_their_positions(
     file = re.search(r"file='([^']+)'", said)
     assert file is not None and "=50" in said, said
 
-    name = postgres.create_database()
-    with metastore.running(tmp_path / "hive", metastore.on_postgres(postgres, name, tmp_path / "db.json")) as hive:
-        lake = Lake(warehouse=str(hive.warehouse), properties=hive.properties)
-        world.runtime = world.runtime.model_copy(update={"lake": lake})
-        world.desire(stream, "stopped")
-        world.forget_leases()
-        assert world.launch().exit() == 0  # has the file of a launch in the new catalog
-        world.desire(stream, "running")
-        said = world.lake_sql(put(create), put(register).replace("FILE", file[1]), put(compared), put(properties))
-        assert "=50" in said and f"lakeward.stream.{stream}.position" in said, said
-        assert {"main", "mine"} <= set(world.catalog().load_table(table).refs())
-        world.forget_leases()
-        driver = world.launch()
-        world.numbers(topic, range(50, 80))
-        world.wait_landed(table, stream, 80)
-        assert driver.terminate() == 0, driver.said()
-        assert sorted(row["n"] for row in world.rows(table)) == list(range(80))
-        found = audited(world, document)
-        assert [found[each] for each in ("consumed", "missing", "duplicates")] == [80, 0, 0], found
-    postgres.drop_database(name)
+    world.runtime = world.runtime.model_copy(update={"lake": new})
+    world.desire(stream, "stopped")
+    world.forget_leases()
+    assert world.launch().exit() == 0  # has the file of a launch in the new catalog
+    world.desire(stream, "running")
+    said = world.lake_sql(put(create), put(register).replace("FILE", file[1]), put(compared), put(properties))
+    assert "=50" in said and f"lakeward.stream.{stream}.position" in said, said
+    assert {"main", "mine"} <= set(world.catalog().load_table(table).refs())
+    world.forget_leases()
+    driver = world.launch()
+    world.numbers(topic, range(50, 80))
+    world.wait_landed(table, stream, 80)
+    assert driver.terminate() == 0, driver.said()
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(80))
+    found = audited(world, document)
+    assert [found[each] for each in ("consumed", "missing", "duplicates")] == [80, 0, 0], found
 
 
 def test_the_page_has_the_statements_of_a_move_in_order() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import metastore
-import object_store
 import pytest
+import rest_servers
 from moved_rig import approved
 
 from lakeward.cli.streams.audit import audit
@@ -26,13 +26,12 @@ from lakeward.supervision.backends.local import LocalBackend
 pytestmark = pytest.mark.timeout(900)  # a bound for a hang; a busy machine may need minutes
 
 
-@pytest.fixture(params=["hive", "rest"])
+@pytest.fixture(params=["hive", *rest_servers.KINDS])
 def lake(request: Any, postgres: Any, tmp_path: Path) -> Iterator[Lake]:
-    """A real Hive Metastore on PostgreSQL, or SeaweedFS' REST catalog."""
-    if request.param == "rest":
-        with object_store.running(tmp_path / "weed", catalog=True) as weed:
-            more = {"store": weed.store, "properties": weed.rest, "login": weed.log_in()}
-            yield Lake(warehouse="s3://lake", **more)
+    """A real Hive Metastore on PostgreSQL, SeaweedFS' REST catalog, or Iceberg's own handlers that vend credentials."""
+    if request.param in rest_servers.KINDS:
+        with rest_servers.running(tmp_path / "rest", request.param) as rest:
+            yield rest
         return
     name = postgres.create_database()
     with metastore.running(tmp_path / "hive", metastore.on_postgres(postgres, name, tmp_path / "db.json")) as made:
@@ -99,7 +98,7 @@ def test_a_batch_is_skipped_a_position_moved_a_checkpoint_recovered_the_table_re
     landed(130)
 
     stop(driver)
-    erased = 0 if lake.rest else 7  # SeaweedFS refuses the file that an erase writes in the meantime
+    erased = 0 if lake.store is not None else 7  # SeaweedFS refuses the file that an erase writes in the meantime
     if erased:
         scope = Scope(table, f"n = {erased}")
         request = Request(Erase.name, table, "ticket 7", approval=Approval("bob", erasing.plan(operator, scope).key))

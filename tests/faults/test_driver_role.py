@@ -21,7 +21,7 @@ LIFE_S = 6.0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with assumed_role.running(tmp_path_factory.mktemp("role")) as made:
+    with assumed_role.running(tmp_path_factory.mktemp("role"), Store) as made:
         yield made
 
 

@@ -1,4 +1,4 @@
-"""A lake whose REST catalog has a name of its own, end to end: SeaweedFS as the catalog `prod`, real processes."""
+"""A lake whose REST catalog has a name of its own, end to end: a server as the catalog `prod`, real processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import interpretation
-import object_store
 import pyarrow as pa
 import pytest
-from object_store import Weed
+import rest_servers
 
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.spark.application import application
@@ -49,9 +48,9 @@ expectations:
 """
 
 
-@pytest.fixture
-def weed(tmp_path: Path) -> Iterator[Weed]:
-    with object_store.running(tmp_path / "weed", catalog=True) as made:
+@pytest.fixture(params=rest_servers.KINDS)
+def served(request: Any, tmp_path: Path) -> Iterator[Lake]:
+    with rest_servers.running(tmp_path / "rest", request.param) as made:
         yield made
 
 
@@ -66,9 +65,9 @@ def project(tmp_path: Path, world: Any) -> Project:
     return made
 
 
-def named(world: Any, weed: Weed, name: str) -> None:
+def named(world: Any, served: Lake, name: str) -> None:
     """Give the world the REST catalog under this name, and beside it one that is away, and itself as `second`."""
-    lake = Lake(name=name, warehouse="s3://lake", store=weed.store, properties=weed.rest, login=weed.log_in())
+    lake = served.model_copy(update={"name": name})
     away = Lake(name="away", warehouse="w", properties={"type": "rest", "uri": "http://127.0.0.1:9"})
     others = (lake.model_copy(update={"name": "second"}), away)
     world.runtime = world.runtime.model_copy(update={"lake": lake.model_copy(update={"others": others})})
@@ -114,10 +113,10 @@ def maintained(runtime: Runtime, project: Project, table: str) -> None:
     held_by="tests/unit/connectors/iceberg/test_qualified.py::test_spark_has_the_catalog_by_its_name_alone"
 )
 def test_a_lake_of_another_name_is_landed_in_checked_maintained_and_audited(
-    world: Any, weed: Weed, project: Project, simple: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    world: Any, served: Lake, project: Project, simple: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))
-    named(world, weed, "prod")
+    named(world, served, "prod")
     rows, copy, topic = f"{world.name}.rows", f"{world.name}.copy", world.kafka.create_topic()
     site = MaintenanceContext.of(world.runtime, project)
     assert site.catalog.name == "prod"
@@ -144,11 +143,11 @@ def test_a_lake_of_another_name_is_landed_in_checked_maintained_and_audited(
 
     nothing = LocalBackend(world.runtime.drivers, wrapper=("/bin/true",))
     operator = Runner(world.connect, world.runtime, author="ann", holder="a test", backend=nothing)
-    with pytest.raises(Refused, match="REST catalog"):
+    with pytest.raises(Refused, match="never was one of this table"):
         operator.plan(Restore(operator, Request(Restore.name, rows, "back"), 1))
 
     # Another name for the same catalog: positions are in the tables, and the tables are the same ones.
-    named(world, weed, "staging")
+    named(world, served, "staging")
     world.forget_leases()
     driver = world.launch()
     world.numbers(topic, range(40, 60))

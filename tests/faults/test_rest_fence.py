@@ -9,16 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rest_servers
 from lossy_catalog import FAULTS
+from rest_servers import HANDLERS, SEAWEEDFS
 
 PROGRAM = Path(__file__).with_name("rest_fence_program.py")
 LANDED = list(range(8))
 MOVES = ("moved_in_a_driver", "moved_without_a_driver", "fenced_by_a_move", "grown")
 
 
-def races(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+def races(folder: Path, kind: str, *options: str) -> dict[str, dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder), *options], capture_output=True, text=True, timeout=900, check=False
+        [sys.executable, str(PROGRAM), str(folder), kind, *options],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     left = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"race"')]
@@ -26,8 +32,17 @@ def races(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.timeout(1000)
-def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
-    left = races(tmp_path)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SEAWEEDFS,
+        pytest.param(
+            HANDLERS, marks=pytest.mark.campaign(held_by="test_the_tag_of_a_stream_refuses_every_stale_commit")
+        ),
+    ],
+)
+def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path, kind: str) -> None:
+    left = races(tmp_path, kind)
     lost = left.pop("lost_answers")
     assert lost["values"] == list(range(4 * lost["trials"])), lost
     assert lost["tries"] == lost["seq"] == lost["trials"], "no answer that was lost fails a batch"
@@ -62,8 +77,9 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1000)
-def test_without_the_tag_the_races_find_stale_commits(tmp_path: Path) -> None:
-    left = races(tmp_path, "--unfenced")
+@pytest.mark.parametrize("kind", rest_servers.KINDS)
+def test_without_the_tag_the_races_find_stale_commits(tmp_path: Path, kind: str) -> None:
+    left = races(tmp_path, kind, "--unfenced")
     accepted = {name: left[name]["outcome"] for name in ("rolled_back", "restored", *MOVES)}
     assert accepted == {
         "rolled_back": "landed",  # over a position that says more

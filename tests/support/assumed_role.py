@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 from uuid import uuid4
 
@@ -77,6 +77,12 @@ class Store(ThreadingHTTPServer):
         private.write(private.folder(self.secrets / "aws") / f"{name}.ini", account.render(given))
         return ObjectStore(connection=name, connections=self.secrets)
 
+    def refusal(self, key: str, path: str, body: bytes) -> tuple[str, int] | None:
+        """S3's code and status for a request that this key does not allow."""
+        if key not in self.until:
+            return "InvalidAccessKeyId", 403
+        return ("ExpiredToken", 400) if time.time() > self.until[key] else None
+
     def names(self, prefix: str) -> list[str]:
         """Every object whose path in the bucket begins with a prefix."""
         pages = _s3(self.moto).get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
@@ -90,8 +96,11 @@ def _s3(moto: int) -> Any:
     return boto3.client("s3", endpoint_url=at, region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
 
 
+Kind = TypeVar("Kind", bound=Store)
+
+
 @contextmanager
-def running(folder: Path) -> Iterator[Store]:
+def running(folder: Path, kind: type[Kind]) -> Iterator[Kind]:
     """The server with the bucket `BUCKET`, ended whatever happens."""
     from moto.server import ThreadedMotoServer
 
@@ -102,7 +111,7 @@ def running(folder: Path) -> Iterator[Store]:
     s3 = _s3(moto)
     with suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # of an earlier server: moto keeps one state for a process
         s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-    with Store(moto, private.folder(folder / "secrets")) as server:
+    with kind(moto, private.folder(folder / "secrets")) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield server
@@ -122,10 +131,8 @@ class _Front(BaseHTTPRequestHandler):
         if str(self.headers.get("Content-Type")).startswith("application/x-www-form-urlencoded"):
             form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
             self._give(form, key, body)
-        elif key not in self.server.until:
-            self._refuse("InvalidAccessKeyId", 403, self.path)
-        elif time.time() > self.server.until[key]:
-            self._refuse("ExpiredToken", 400, self.path)
+        elif refused := self.server.refusal(key, self.path, body):
+            self._refuse(*refused, self.path)
         else:
             self.server.used.add(key)
             self._send(*self._moto(body))

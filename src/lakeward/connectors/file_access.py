@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -39,6 +39,7 @@ class FileAccess:
 
     Args:
         lake: has the settings of the object store; None without one.
+        systems: PyArrow's file system of a scheme and a bucket, in place of the deployment's object store.
 
     Raises:
         SpecError: the URL is on an object store, and this deployment has none or has no access.
@@ -46,6 +47,7 @@ class FileAccess:
     """
 
     lake: Lake | None = None
+    systems: Callable[[str, str | None], Any] | None = None
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder; empty if the folder does not exist."""
@@ -176,7 +178,10 @@ class FileAccess:
 
         if not store.on_s3(place):
             return LocalFileSystem(), local(place)
-        return store.system(self.lake, place), place.split("://", 1)[1]
+        scheme, path = place.split("://", 1)
+        if self.systems is not None:
+            return self.systems(scheme, path.partition("/")[0]), path
+        return store.system(self.lake, place), path
 
     def _translated(self, place: str, call: Any) -> Any:
         """The result of a file system call; errors of an object store are raised as Lakeward's."""
@@ -187,7 +192,8 @@ class FileAccess:
         except OSError as error:
             if self.lake is None or not store.on_s3(place):
                 raise
-            raise store.error_of(self.lake, place, str(error)) from None
+            keys = "" if self.systems is None else "the catalog's credentials of the table"
+            raise store.error_of(self.lake, place, str(error), keys) from None
 
 
 def _put(system: Any, path: str, content: bytes) -> None:

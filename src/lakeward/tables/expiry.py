@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg.expire import expire_snapshots, lost_refs
+from lakeward.connectors.iceberg.file_io import files_of
 from lakeward.platform.boundary import Failure, attempt
 from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, listed, word
@@ -268,7 +268,7 @@ class Expiry:
         """Delete the files that are this table's alone; returns how many by kind, as Iceberg's procedure does."""
         location = after.metadata.location
         name = self.facts.table
-        read = {key(each.path) for each in hinted(after, FileAccess(self.site.runtime.lake).content)}
+        read = {key(each.path) for each in hinted(after, files_of(self.site.runtime.lake, after).content)}
         with Owners.of(self.site) as owners:
             others = owners.others(after.name())
             spared = {path: why for path in files if (why := self._spared(path, location, others, read))}

@@ -22,7 +22,7 @@ import structlog
 from sqlalchemy import func, select
 
 from lakeward.connectors.aws import store
-from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.iceberg.file_io import files_of
 from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, listed, size, span, word
 from lakeward.registry import events, maintenance
@@ -172,7 +172,7 @@ class _Sweep:
     _missing: int = 0
 
     def __post_init__(self) -> None:
-        self.files = FileAccess(self.site.runtime.lake)
+        self.files = files_of(self.site.runtime.lake, self.first)
         self.location = canonical(self.first.metadata.location).rstrip("/")
         self.trash = f"{self.location}/{TRASH_FOLDER}/{datetime.now(UTC):{_STAMP}}"
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from lakeward.connectors.delta.state import State
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg.catalogs.refusals import Forbidden
+from lakeward.connectors.iceberg.file_io import files_of
 from lakeward.platform.errors import LakewardError
 from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.names import dotted
@@ -65,7 +66,7 @@ def owned(
     def metadata(action: Action) -> NotPlanned | None:
         if isinstance(loaded, State) or DELETE not in action.properties:
             return None
-        led = next(hinted(loaded, FileAccess(site.runtime.lake).content), None)
+        led = next(hinted(loaded, files_of(site.runtime.lake, loaded).content), None)
         if led is not None:
             return hint_refused(led.path)
         with Owners.of(site) as owners:

@@ -56,6 +56,31 @@ def erase(load: Any, where: Any, access: FileAccess) -> int:
     return removed
 
 
+@pytest.mark.parametrize("in_main", [True, False])
+def test_the_tag_of_a_stream_moves_to_the_table_without_the_rows(catalog: SqlCatalog, in_main: bool) -> None:
+    """In a REST catalog a stream has a tag on its newest snapshot, which keeps the rows of that."""
+    table = catalog.create_table("n.t", schema=pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": pa.array([1, 2], pa.int64())}))
+    landed = table.metadata.current_snapshot_id
+    for tag in ("lakeward.stream.s", "lakeward.stream.of_nobody"):
+        table.manage_snapshots().create_tag(landed, tag).commit()
+    with table.transaction() as change:
+        change.set_properties({"lakeward.stream.s.position": "{}"})
+    if not in_main:
+        table.delete("id = 1")
+
+    def load() -> Any:
+        return catalog.load_table("n.t")
+
+    where = parse("id = 1", load().schema(), "n.t")
+    removed = files.rewrite(load, where, lambda table, rows: {}, (), FileAccess())
+    refs = load().metadata.refs
+    assert removed == (1 if in_main else 0)
+    assert refs["lakeward.stream.s"].snapshot_id == load().metadata.current_snapshot_id != landed
+    assert refs["lakeward.stream.of_nobody"].snapshot_id == landed, "no stream has a position by it"
+    assert load().scan().to_arrow()["id"].to_pylist() == [2]
+
+
 def test_no_statistics_file_and_no_older_metadata_file_keeps_a_value(catalog: SqlCatalog) -> None:
     schema = pa.schema([("id", pa.int64()), ("mail", pa.string())])
     options = {"write.summary.partition-limit": "100", "write.metadata.compression-codec": "none"}

@@ -157,9 +157,13 @@ def system(lake: Lake | None, place: str) -> Any:
     return _system(account_)
 
 
-def error_of(lake: Lake, place: str, message: str) -> LakewardError:
-    """The error for a message of the store about a path."""
-    return _error(account_of(lake) or Account(), place, message)
+def error_of(lake: Lake, place: str, message: str, keys: str = "") -> LakewardError:
+    """The error for a message of the store about a path.
+
+    Args:
+        keys: where the keys are from, in words; empty: from the deployment's connection.
+    """
+    return _error(account_of(lake) or Account(), place, message, keys)
 
 
 def _system(account_: Account) -> Any:
@@ -190,28 +194,29 @@ def _kind(system: Any, bucket: str) -> Any:
         return None
 
 
-def _error(account_: Account, place: str, message: str) -> LakewardError:
+def _error(account_: Account, place: str, message: str, keys: str = "") -> LakewardError:
     """The error for a message of the store. The message may repeat the key's id, never its secret."""
     code = message.partition("AWS Error ")[2].split(" ", 1)[0] or "no answer"
-    at = f"{place} at {account_.endpoint or 'AWS'}"
+    server, keys = account_.endpoint or ("its server" if keys else "AWS"), keys or account_.where
+    at = f"{place} at {server}"
     if code == "NO_SUCH_BUCKET":
         return SpecError(
             f"The bucket of {place} does not exist",
-            why=f"{at}, as {account_.where}",
+            why=f"{at}, as {keys}",
             next=_NO_BUCKET_NEXT,
             code="LW-3007",
         )
     if code == "EXPIRED_TOKEN" or "ExpiredToken" in message:  # PyArrow's SDK has no name for each code of a store
         return DependencyDown(
             "The credentials of the object store have expired",
-            why=f"{at}, as {account_.where}",
+            why=f"{at}, as {keys}",
             next="renew the session token of that connection; streams retry by themselves and lose nothing",
             code="LW-3432",
         )
     if code in _REFUSED:
         return SpecError(
             f"The object store refused access to {place}",
-            why=f"{code} from {account_.endpoint or 'AWS'}, as {account_.where}",
+            why=f"{code} from {server}, as {keys}",
             next=f"correct the key or its permissions: list, read, write and delete below {place}",
             code="LW-3008",
         )

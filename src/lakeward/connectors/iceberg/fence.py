@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg.catalogs.routed import own
 from lakeward.connectors.iceberg.document_updates import not_written
+from lakeward.platform.errors import expect
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 _PREFIX: Final = "lakeward.stream."
@@ -31,6 +33,20 @@ _COMPARE_METADATA: Final = ("JdbcTableOperations", "HiveTableOperations", "GlueT
 def tag_of(stream: str) -> str:
     """The name of the stream's tag."""
     return _PREFIX + stream
+
+
+def tags_of(table: Table) -> list[str]:
+    """The tags of the streams that have a position in a table, sorted; none where the catalog compares metadata."""
+    return [tag for tag in map(tag_of, position.streams_of(table.properties)) if tag in table.metadata.refs]
+
+
+def move_tags(transaction: Transaction, tags: Sequence[str]) -> None:
+    """Move tags to main's head in a transaction of PyIceberg that added it."""
+    from pyiceberg.table.update.snapshot import ManageSnapshots
+
+    head = expect(transaction.table_metadata.current_snapshot_id, "main's head")
+    for tag in tags:
+        ManageSnapshots(transaction).create_tag(head, tag, _FOR_EVER_MS).commit()
 
 
 def move_tag(transaction: Any, stream: str) -> Any:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lakeward.connectors.commit_protocol import ancestry, erased, position
 from lakeward.connectors.commit_protocol.replay import of as replay_of
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.iceberg import quarantine, rename
+from lakeward.connectors.iceberg import fence, quarantine, rename
+from lakeward.connectors.iceberg.file_io import files_of
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.kafka.position import parse as offsets_of
 from lakeward.operations import sink_position
@@ -76,11 +77,10 @@ class Erase(Operation[ErasePlan]):
             Refused: a tag or branch that holds them was created since.
             DependencyDown: the registry, the catalog or the store does not answer.
         """
-        access = FileAccess(self.context.runtime.lake)
         self._remove_stored_values(plan)
         for target in plan.targets:
             held.check()
-            self._on(target.table, partial(self._erase_from, target, access))
+            self._on(target.table, partial(self._erase_from, target))
         self._remove_stored_values(plan)  # again: a check may have run meanwhile
         totals = {target.table: self._on(target.table, partial(self._counted, target.table)) for target in plan.targets}
         data = {**plan.data, "rows": totals[self.subject], "by_table": totals, "files": 0}
@@ -128,7 +128,7 @@ class Erase(Operation[ErasePlan]):
             incidents.forget_lines(connection, incident.KIND, self.subject, goes)
         data_docs.remove(self.context.runtime.data_docs)
 
-    def _erase_from(self, target: Target, access: FileAccess) -> None:
+    def _erase_from(self, target: Target) -> None:
         """Erase from one table and verify it."""
         catalog = sink_position.lake_of(self.context.runtime)
 
@@ -136,6 +136,7 @@ class Erase(Operation[ErasePlan]):
             return catalog.load_table(name_parts(target.table))
 
         self._check_alone(load())  # since the plan was made
+        access = files_of(self.context.runtime.lake, load())
         if files.held(load(), target.match):
             other_table = target.table != self.subject
             columns = (
@@ -150,7 +151,7 @@ class Erase(Operation[ErasePlan]):
             )
             now = load()
             held = files.held(now, target.match)
-            refs = {ref for ref, at in now.metadata.refs.items() if ref != files.MAIN}
+            refs = now.metadata.refs.keys() - {files.MAIN, *fence.tags_of(now)}
             drop = {ref for ref in refs if files.holding(now, now.metadata.refs[ref].snapshot_id, held)}
             if not drop <= target.drop:
                 raise Refused(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.iceberg import properties, quarantine
+from lakeward.connectors.iceberg import fence, properties, quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import iceberg_table
@@ -209,7 +209,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     drop = {
         ref
         for ref, at in table.metadata.refs.items()
-        if ref != files.MAIN and files.holding(table, at.snapshot_id, files_held)
+        if ref not in (files.MAIN, *fence.tags_of(table)) and files.holding(table, at.snapshot_id, files_held)
     }
     return Target(
         name, match, frozenset(files_held), files.live(table, files_held, match).num_rows, frozenset(drop), unreadable

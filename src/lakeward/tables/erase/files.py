@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
+from lakeward.connectors.iceberg import fence
 from lakeward.platform.errors import Fenced, Refused, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.spec.sql.names import dotted
@@ -158,7 +159,8 @@ def rewrite(
     """Step 1; returns the number of rows removed from main's head.
 
     The commit is followed by an empty one in the same transaction: only the first one's manifest lists the removed
-    files with the bounds of their rows, and it is removed with that snapshot.
+    files with the bounds of their rows, and it is removed with that snapshot. The tags of streams move to the empty
+    one: they would keep the rows. A stale commit of a stream is refused by its tag.
 
     Args:
         load: the table as it is now.
@@ -196,8 +198,8 @@ def _rewritten(
 ) -> int:  # fmt: skip
     """Rewrite the files of one version of the table, in one transaction."""
     files = held(table, match)
-    tasks = _tasks(table, files)
-    if not tasks:
+    tasks, tags = _tasks(table, files), fence.tags_of(table)
+    if not tasks and not any(holding(table, table.metadata.refs[tag].snapshot_id, files) for tag in tags):
         return 0
     going = live(table, files, match, columns)
     name, counter = uuid.uuid4(), itertools.count(0)
@@ -206,15 +208,17 @@ def _rewritten(
     with warnings.catch_warnings(), table.transaction() as change:
         # PyIceberg warns of settings that only other writers have, for each file.
         warnings.filterwarnings("ignore", r"Parquet writer option", UserWarning)
-        with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
-            _search_every_manifest(step)
-            for task in tasks:
-                rows = _scan(table).to_table([task])
-                stay = rows.filter(pc.invert(match.mask(rows)))
-                step.delete_data_file(task.file)
-                for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
-                    step.append_data_file(each)
+        if tasks:
+            with change.update_snapshot(snapshot_properties=properties).overwrite(commit_uuid=name) as step:
+                _search_every_manifest(step)
+                for task in tasks:
+                    rows = _scan(table).to_table([task])
+                    stay = rows.filter(pc.invert(match.mask(rows)))
+                    step.delete_data_file(task.file)
+                    for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
+                        step.append_data_file(each)
         change.update_snapshot(snapshot_properties=properties).fast_append().commit()
+        fence.move_tags(change, tags)
         change.set_properties(dict(own(table, going)))
         failpoints.hit("erase-before-commit")
     failpoints.hit("erase-rewritten")

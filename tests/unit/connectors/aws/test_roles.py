@@ -24,7 +24,7 @@ FILE = f"s3://{BUCKET}/a/b"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with assumed_role.running(tmp_path_factory.mktemp("role")) as made:
+    with assumed_role.running(tmp_path_factory.mktemp("role"), Store) as made:
         yield made
 
 

@@ -10,11 +10,13 @@ import requests
 from pyiceberg.catalog import BOTOCORE_SESSION
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter, LegacyOAuth2AuthManager
+from pyiceberg.table import Table
 
 from lakeward.connectors.aws import session as aws_session
 from lakeward.connectors.iceberg.catalogs import refusals, rest_requests
 from lakeward.connectors.iceberg.catalogs.glue import account_of
 from lakeward.connectors.iceberg.catalogs.login_manager import LoginFile
+from lakeward.connectors.iceberg.file_io import ACCESS_KEY, CheckedFileIO
 
 
 class RestClient(RestCatalog):
@@ -28,6 +30,13 @@ class RestClient(RestCatalog):
         request = partial(_answered, session, session.request)
         session.request = request  # type: ignore[method-assign]  # requests has no setting for every request's time
         super()._config_headers(session)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: Any) -> Table:
+        table = super()._response_to_table(identifier_tuple, table_response)
+        given = [table_response.config, *(each.config for each in table_response.storage_credentials)]
+        if isinstance(table.io, CheckedFileIO) and any(ACCESS_KEY in each for each in given):
+            table.io.vended_by(lambda: self.load_table(identifier_tuple).io.properties)
+        return table
 
     def _init_sigv4(self, session: requests.Session) -> None:
         # PyIceberg's signer takes a session of botocore, by a property that nothing else needs.
