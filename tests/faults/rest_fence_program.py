@@ -246,6 +246,7 @@ class Races:
     def lost_answers(self) -> dict[str, Any]:
         """The server commits, and answers 409 or 5xx, or nothing: to a staging, to a publication, or to both."""
         chance, spoiled, tries = random.Random(2), list[str](), 0  # six trials have every fault
+        self.proxy.keys = []
         for batch in range(self.trials):
             plan = [chance.choice(("", *lossy_catalog.FAULTS)) for _ in range(3)]
             if not any(plan[:2]):
@@ -257,7 +258,10 @@ class Races:
                     break
             spoiled += self.proxy.done
             self.proxy.spoil()
-        return self.left(trials=self.trials, spoiled=len(spoiled), kinds=sorted(set(spoiled)), tries=tries)
+        keys = self.proxy.keys
+        repeated = len(keys) - len(set(keys)) if None not in keys else None
+        found = {"trials": self.trials, "spoiled": len(spoiled), "kinds": sorted(set(spoiled)), "tries": tries}
+        return self.left(**found, keys=repeated)
 
     def moved_and_called_refused(self) -> dict[str, Any]:
         """The server moves a position for a person, and answers 409."""

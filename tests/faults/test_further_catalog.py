@@ -1,17 +1,19 @@
-"""Two catalogs at once, end to end: the embedded one, SeaweedFS as `staging`, and a third one that is away."""
+"""Two catalogs at once, end to end: a default one, another as `staging`, and a third one that is away."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import interpretation
-import object_store
+import metastore
 import pyarrow as pa
 import pytest
-from object_store import Weed
+import rest_servers
+from rest_servers import HANDLERS, SEAWEEDFS
 
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.iceberg.catalogs.refusals import Away
@@ -44,21 +46,41 @@ expectations:
 """
 
 
-@pytest.fixture
-def weed(tmp_path: Path) -> Iterator[Weed]:
-    with object_store.running(tmp_path / "weed", catalog=True) as made:
-        yield made
+EMBEDDED, HIVE = "embedded", "hive"
+NIGHT = pytest.mark.campaign(
+    held_by="test_a_further_catalog_is_landed_in_read_from_checked_maintained_and_audited[embedded-seaweedfs]"
+)
 
 
-@pytest.fixture
-def two(world: Any, weed: Weed) -> Any:
-    """The world with the further catalogs `staging` and `away`."""
-    more = {"store": weed.store, "properties": weed.rest, "login": weed.log_in()}
-    staging = Lake(name="staging", warehouse="s3://lake", **more)
+@contextmanager
+def running(kind: str, world: Any, folder: Path) -> Iterator[Lake]:
+    """A catalog of this kind."""
+    if kind == EMBEDDED:
+        yield world.runtime.lake
+    elif kind == HIVE:
+        with metastore.running(folder) as hive:
+            yield Lake(warehouse=str(hive.warehouse), properties=hive.properties)
+    else:
+        with rest_servers.running(folder, kind) as lake:
+            yield lake
+
+
+@pytest.fixture(
+    params=[
+        pytest.param((EMBEDDED, SEAWEEDFS), id="embedded-seaweedfs"),
+        pytest.param((SEAWEEDFS, HANDLERS), id="seaweedfs-handlers", marks=NIGHT),
+        pytest.param((EMBEDDED, HIVE), id="embedded-hive", marks=NIGHT),
+    ]
+)
+def two(request: Any, world: Any, tmp_path: Path) -> Iterator[Any]:
+    """The world with a default catalog, and the further ones `staging` and `away`."""
+    first, second = request.param
     away = Lake(name="away", warehouse="w", properties={"type": "rest", "uri": "http://127.0.0.1:9"})
-    lake = world.runtime.lake.model_copy(update={"others": (staging, away)})
-    world.runtime = world.runtime.model_copy(update={"lake": lake})
-    return world
+    with running(first, world, tmp_path / "first") as default, running(second, world, tmp_path / "second") as further:
+        staging = further.model_copy(update={"name": "staging"})
+        lake = default.model_copy(update={"others": (staging, away)})
+        world.runtime = world.runtime.model_copy(update={"lake": lake})
+        yield world
 
 
 @pytest.fixture
@@ -130,7 +152,8 @@ def test_a_further_catalog_is_landed_in_read_from_checked_maintained_and_audited
     two.wait_for("the bad record", lambda: len(two.rows(f"{rows}_quarantine")) == 1)
     assert driver.terminate() == 0, driver.said()
     assert sorted(row["label"] for row in two.rows(copy)) == sorted(f"name {n}" for n in range(40))
-    assert site.load(rows).refs()[f"lakeward.stream.{stream}"] is not None, "the fence of a REST catalog"
+    if two.runtime.lake.others[0].rest:
+        assert site.load(rows).refs()[f"lakeward.stream.{stream}"] is not None, "the fence of a REST catalog"
     known = site.names()
     assert {rows, f"{rows}_quarantine", f"staging.{two.name}.names", copy} <= set(known)
     assert not [name for name in known if name.startswith("away.")]

@@ -47,6 +47,10 @@ def test_the_tag_of_a_stream_refuses_every_stale_commit(tmp_path: Path, kind: st
     assert lost["values"] == list(range(4 * lost["trials"])), lost
     assert lost["tries"] == lost["seq"] == lost["trials"], "no answer that was lost fails a batch"
     assert lost["kinds"] == sorted(FAULTS)
+    if kind == HANDLERS:
+        assert lost["keys"] > 0, "a commit that was repeated had the key of the first one: the server has such keys"
+    else:
+        assert lost["keys"] is None, "no commit has a key where the server has no such keys"
     raced = left.pop("two_writers")
     assert raced["values"] == list(range(16)), raced
     assert (raced["landed"], raced["seq"]) == (4, 4)

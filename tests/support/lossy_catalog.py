@@ -25,7 +25,12 @@ FAULTS = (*STATUSES, "closed", "slow")
 
 
 class LossyCatalog(ThreadingHTTPServer):
-    """Forwards every request; `spoil` plans what becomes of the answers to the next commits."""
+    """Forwards every request; `spoil` plans what becomes of the answers to the next commits.
+
+    Attributes:
+        done: the faults of the plan that were made.
+        keys: the `Idempotency-Key` of each commit; None without one.
+    """
 
     daemon_threads = True
 
@@ -33,6 +38,7 @@ class LossyCatalog(ThreadingHTTPServer):
         super().__init__((ports.HOST, 0), _Handler)
         self.upstream = upstream
         self.done: list[str] = []
+        self.keys: list[str | None] = []
         self._plan: list[str] = []
         self._lock = threading.Lock()
 
@@ -61,7 +67,10 @@ class _Handler(BaseHTTPRequestHandler):
         answer = link.getresponse()
         status, kind, content = answer.status, answer.headers.get("Content-Type", "application/json"), answer.read()
         link.close()
-        fault = self.server.fault() if self.command == "POST" and COMMIT.search(self.path) else ""
+        commit = self.command == "POST" and COMMIT.search(self.path)
+        fault = self.server.fault() if commit else ""
+        if commit:
+            self.server.keys.append(self.headers.get("Idempotency-Key"))
         if fault == "closed":
             self.close_connection = True
             return
