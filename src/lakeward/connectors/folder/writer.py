@@ -19,7 +19,17 @@ from lakeward.telemetry import failpoints
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OPTIONS: dict[str, dict[str, str]] = {"csv": {"header": "true"}, "json": {"ignoreNullFields": "false"}}
+_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark's default formats drop microseconds and the seconds of an offset."""
+_OPTIONS: dict[str, dict[str, str]] = {
+    # By default Spark removes blanks around a text, and escapes a quote by a backslash, which most readers misread.
+    "csv": _TIMES
+    | {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
+    "json": _TIMES | {"ignoreNullFields": "false"},
+}
 
 
 @dataclass(frozen=True)
