@@ -14,21 +14,17 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.folder import store
+from lakeward.connectors.row_json import TIMES
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Spark's default formats drop microseconds and the seconds of an offset."""
 _OPTIONS: dict[str, dict[str, str]] = {
     # By default Spark removes blanks around a text, and escapes a quote by a backslash, which most readers misread.
-    "csv": _TIMES
+    "csv": TIMES
     | {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
-    "json": _TIMES | {"ignoreNullFields": "false"},
+    "json": TIMES | {"ignoreNullFields": "false"},
 }
 
 
