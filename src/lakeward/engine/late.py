@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.decode.json import KEPT_BYTES
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.row_json import row_json
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, StreamSource
 from lakeward.engine import flow as flows
 from lakeward.engine import rows
@@ -74,7 +75,7 @@ def find(decoded: DataFrame, source: StreamSource, spec: StreamSpec, watermark: 
         judged = decoded.sparkSession.sql(select_of(str(spec.transform.sql), column))
         window = F.col(WINDOW)
         by, shown = window["end"], F.concat_ws(" to ", window["start"].cast("string"), window["end"].cast("string"))
-    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in valid.columns)))
+    whole = row_json(valid, valid.columns)
     # The watermark has milliseconds and an event microseconds. Null is not late.
     late = judged.where(F.unix_micros(by) <= F.lit(watermark * 1000))
     return late.select(*source.identity, whole.alias(_ROW), shown.alias(_EVENT))

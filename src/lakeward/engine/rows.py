@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.decode.json import KEPT_BYTES
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg.quarantine import Kept
+from lakeward.connectors.row_json import row_json
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, StreamSource
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import INGESTED_AT, OWN_COLUMNS, POSITION_TYPES
-from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -106,7 +106,7 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     # is left out. For other rows this time distinguishes equal rows of two batches.
     left_out = {REASON, INGESTED_AT} if "_file_path" in identity else {REASON}
     own = [column for column in judgement.columns if column not in left_out]
-    whole = F.to_json(F.struct(*(F.col(quote(column)) for column in own)))
+    whole = row_json(judgement, own)
     text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
     columns = [F.col(column) for column in judgement.columns if column in POSITION_TYPES]
     places = [column for column in identity if column in POSITION_TYPES]

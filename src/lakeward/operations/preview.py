@@ -16,6 +16,7 @@ from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.python import packages
 from lakeward.connectors.python.code import UserCodeFailed, worker_summary
 from lakeward.connectors.reference.choose import reader_of
+from lakeward.connectors.row_json import TIMES
 from lakeward.connectors.source import REASON
 from lakeward.engine import flow, rows, transform
 from lakeward.platform.errors import SpecError
@@ -146,7 +147,7 @@ def _json(frame: DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON values: times as text, bytes in base64."""
     from pyspark.sql import functions as F
 
-    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), {"ignoreNullFields": "false"})
+    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in frame.columns)), TIMES | {"ignoreNullFields": "false"})
     return [json.loads(row[0]) for row in frame.select(whole).collect()]
 
 

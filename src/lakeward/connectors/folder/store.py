@@ -63,7 +63,7 @@ def newest(path: Path, stream: str) -> Position | None:
         raise Blocked(
             f"Folder {path} belongs to stream {owner}",
             why=f"a folder has one writer, and stream {stream} would continue the count of {owner}",
-            next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            next=f"give the stream a new id and a new folder (conf/streams/{stream}.yaml), then: lakeward deploy",
             reason="diverged",
             code="LW-3061",
         )
@@ -74,9 +74,16 @@ def prepare(path: Path, stream: str) -> None:
     """Create the folder, and remove staged folders older than a day that were never published.
 
     Raises:
-        SpecError: it contains other files than batches, or cannot be created.
+        SpecError: it contains other files than batches, is inside a table, or cannot be created.
     """
     try:
+        if table := _table_around(path):
+            raise SpecError(
+                f"Folder {path} of stream {stream} is inside a table of the lake",
+                why=f"{table} is the folder of a table, whose maintenance deletes files that the table does not name",
+                next=f"name a folder outside the lake in conf/streams/{stream}.yaml, then: lakeward deploy",
+                code="LW-3532",
+            )
         (path / STAGING).mkdir(parents=True, exist_ok=True)
         foreign = sorted(item.name for item in path.iterdir() if not item.name.startswith((_SEQ, "_", ".")))
         if foreign:
@@ -97,6 +104,15 @@ def prepare(path: Path, stream: str) -> None:
             f"conf/streams/{stream}.yaml, then: lakeward deploy",
             code="LW-3064",
         ) from None
+
+
+def _table_around(path: Path) -> Path | None:
+    """The folder of an Iceberg or Delta table that contains `path`; None if there is none."""
+    real = path.resolve()
+    for folder in (real, *real.parents):
+        if (folder / "_delta_log").is_dir() or next((folder / "metadata").glob("*.metadata.json"), None):
+            return folder
+    return None
 
 
 def publish(staged: Path, path: Path, stream: str, at: Position) -> None:

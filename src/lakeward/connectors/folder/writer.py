@@ -14,12 +14,18 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.folder import store
+from lakeward.connectors.row_json import TIMES
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OPTIONS: dict[str, dict[str, str]] = {"csv": {"header": "true"}, "json": {"ignoreNullFields": "false"}}
+_OPTIONS: dict[str, dict[str, str]] = {
+    # By default Spark removes blanks around a text, and escapes a quote by a backslash, which most readers misread.
+    "csv": TIMES
+    | {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
+    "json": TIMES | {"ignoreNullFields": "false"},
+}
 
 
 @dataclass(frozen=True)

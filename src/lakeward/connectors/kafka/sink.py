@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.kafka import spark_options
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.peek import SHOWN
+from lakeward.connectors.row_json import row_json
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.sinks import KafkaSink
-from lakeward.spec.sql.statements import quote
 from lakeward.telemetry.mask import mask
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    value = F.expr(sink.value) if sink.value else F.to_json(F.struct(*(F.col(quote(c)) for c in rows.columns)))
+    value = F.expr(sink.value) if sink.value else row_json(rows, rows.columns)
     key = F.expr(sink.key) if sink.key else F.lit(None)
     return rows.select(key.cast("string").alias("key"), value.cast("string").alias("value"))
 

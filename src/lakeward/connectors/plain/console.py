@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from lakeward.connectors.row_json import TIMES
 from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def write(rows: DataFrame, stream: str, batch: int, most: int) -> None:
     """Log up to `most` rows of a batch. `rows` must be persisted: it is read twice."""
     from pyspark.sql import functions as F
 
-    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
+    whole = F.to_json(F.struct(*(F.col(quote(name)) for name in rows.columns)), TIMES | {"ignoreNullFields": "false"})
     shown = [str(row[0]) for row in rows.select(whole).limit(most).collect()]
     for text in shown:
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.row_json import TIMES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
@@ -103,11 +105,7 @@ def copy_text(name: str, kind: DataType, column: str) -> Column:
     return F.coalesce(text, F.lit(NULL))
 
 
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+_JSON = TIMES | {"ignoreNullFields": "false"}
 
 
 def _escaped(text: Column) -> Column:

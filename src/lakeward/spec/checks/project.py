@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any, Literal
 
 from lakeward.spec.checks.catalogs import flat_name
@@ -188,7 +189,7 @@ def _folders(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for spec in streams:
         if not spec.sink.files:
             continue
-        path = PurePosixPath(spec.sink.files.path)
+        path = PurePosixPath(normpath(spec.sink.files.path))
         for other, name in writers.items():
             if path.is_relative_to(other) or other.is_relative_to(path):
                 message = f"stream {name} writes {other}: a folder has one stream, and none has another's inside it"

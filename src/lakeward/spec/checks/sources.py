@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from posixpath import normpath
 
-from lakeward.spec.model.file_paths import elsewhere, folder_of, hadoop, on_s3
+from lakeward.spec.model.file_paths import elsewhere, folder_of, hadoop, here, local, on_s3
 from lakeward.spec.model.sources import FilesSource
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
 
+_CHOICE = re.compile(r"\{[^{}]*\}")
 _BUCKET = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/.*)?")
 
 
@@ -29,6 +32,16 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; of files of {files.format} {how}",
                           key=True)  # fmt: skip
         yield from _folder((*at, "files"), files)
+        sink = spec.sink.files
+        if sink is not None and here(files.path) and _reads(files.path, sink.path):
+            message = f"this reads folder {sink.path}, to which the stream writes its batches: it would feed itself"
+            yield Finding((*at, "files", "path"), message, files.path)
+
+
+def _reads(source: str, folder: str) -> bool:
+    """Whether a path or pattern reads files in `folder`, or in folders below it; they have any names."""
+    parts = zip(normpath(local(source)).split("/"), normpath(folder).split("/"), strict=False)
+    return all(fnmatchcase(name, _CHOICE.sub("*", part)) for part, name in parts)
 
 
 def _folder(at: Path_, files: FilesSource) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from lakeward.tables.facts import (
     summarise,
 )
 from lakeward.tables.observe.deletes import Deletes, Held, OfFile, Spot, deletes_of, spot
-from lakeward.tables.observe.predicate import partition_condition, partition_name
+from lakeward.tables.observe.predicate import partition_condition, partition_name, voided
 from lakeward.tables.observe.respec import Targets, partitions_made, targets
 from lakeward.tables.partition_values import comparable
 
@@ -152,6 +152,7 @@ def _partitions(
 ) -> Iterator[PartitionFacts]:
     """Files by the partition that a rewrite writes them to; files that may go to several, by their own partition."""
     current, schema = table.spec(), table.schema()
+    voids = voided(table.specs().values())
     times = Counter(each.data.file_path for each in held)
     repeated = {path for path, number in times.items() if number > 1} if len(times) < len(held) else set()
     groups: dict[Spot, list[Held]] = defaultdict(list)
@@ -177,7 +178,7 @@ def _partitions(
     for key, files in groups.items():
         values = shape[key]
         name = partition_name(current, values)
-        condition = partition_condition(current, schema, values)
+        condition = partition_condition(current, schema, values, voids)
         made = [_file(each, deletes, stale=each.spot[0] != current.spec_id) for each in files]
         part = summarise(name, condition, made, thresholds, of_group[key])
         yield replace(part, untouched=_untouched(files, repeated))
@@ -185,7 +186,7 @@ def _partitions(
     for (spec_id, values), files_to in spread.items():
         spec = table.specs()[spec_id]
         name = "/".join(part for part in (f"spec {spec_id}", partition_name(spec, values)) if part)
-        condition = partition_condition(spec, schema, values) or None  # none selects files without partitions alone
+        condition = partition_condition(spec, schema, values, voids) or None  # nothing selects unpartitioned files
         made = [_file(each, deletes, stale=True) for each, _ in files_to]
         part = summarise(name, condition, made, thresholds, left.pop((spec_id, values), DeleteFiles()))
         yield replace(

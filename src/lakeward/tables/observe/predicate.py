@@ -7,7 +7,7 @@ time zone or rounding can move its bounds. Iceberg plans it to whole files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -39,9 +39,21 @@ def partition_name(spec: PartitionSpec, values: Sequence[Any], only: Collection[
     )
 
 
-def partition_condition(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str | None:
-    """The condition that selects the partition; empty for an unpartitioned spec, None if SQL cannot express it."""
-    parts = [_condition(field, schema, value) for field, value in zip(spec.fields, values, strict=True)]
+def voided(specs: Iterable[PartitionSpec]) -> frozenset[int]:
+    """The ids of the columns whose partition field was dropped in a v1 table: the field stays, as `void`."""
+    return frozenset(field.source_id for spec in specs for field in spec.fields if str(field.transform) == "void")
+
+
+def partition_condition(
+    spec: PartitionSpec, schema: Schema, values: Sequence[Any], voids: Collection[int] = ()
+) -> str | None:
+    """The condition that selects the partition; empty for an unpartitioned spec, None if SQL cannot express it.
+
+    Args:
+        voids: of `voided`. Iceberg compares a call of a transform on such a column with the void field too, by the
+            column's type, and fails.
+    """
+    parts = [_condition(field, schema, value, voids) for field, value in zip(spec.fields, values, strict=True)]
     if any(part is None for part in parts):
         return None
     return " AND ".join(part for part in parts if part)
@@ -72,7 +84,7 @@ def _path(schema: Schema, field_id: int) -> Iterator[str]:
     yield schema.find_field(field_id).name
 
 
-def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
+def _condition(field: PartitionField, schema: Schema, value: Any, voids: Collection[int]) -> str | None:
     transform = str(field.transform)
     if transform == "void":
         return ""
@@ -85,6 +97,8 @@ def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
     if transform == "identity":
         literal = _literal(kind, value)
         return None if literal is None else f"{name} = {literal}"
+    if field.source_id in voids:
+        return None
     base = transform.split("[")[0]
     if base in _NUMBERED:
         number = getattr(field.transform, _NUMBERED[base])

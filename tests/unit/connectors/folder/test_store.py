@@ -84,3 +84,17 @@ def test_a_position_that_cannot_be_read_is_looked_for_in_the_file(tmp_path: Path
     with pytest.raises(Blocked) as blocked:
         store.newest(tmp_path, "flights")
     assert "the file with the position" in blocked.value.why and "metadata file" not in blocked.value.next
+
+
+@pytest.mark.parametrize("log", ["metadata/00000-a.metadata.json", "_delta_log/0.json"])
+def test_a_folder_inside_a_table_is_refused(tmp_path: Path, log: str) -> None:
+    """Removal of orphans and VACUUM would delete its batches."""
+    file = tmp_path / "nyc" / "flights" / log
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    (tmp_path / "link").symlink_to(tmp_path / "nyc")
+    for path in ("nyc/flights", "nyc/flights/data/out", "link/flights/out"):
+        with pytest.raises(SpecError, match="inside a table of the lake") as refused:
+            store.prepare(tmp_path / path, "s")
+        assert str(tmp_path / "nyc" / "flights") in str(refused.value)
+    store.prepare(tmp_path / "nyc" / "exports", "s")

@@ -25,7 +25,7 @@ def test_files_stand_in_a_folder_of_this_machine(stream, path, words):
     assert words in problem.message
 
 
-@pytest.mark.parametrize("other", ["/data/out", "/data/out/more", "/data", "/data/./out"])
+@pytest.mark.parametrize("other", ["/data/out", "/data/out/more", "/data", "/data/./out", "/data/in/../out"])
 def test_a_folder_has_one_stream_and_none_inside_it(project, other):
     loaded = project({"conf/streams/a.yaml": files("/data/out"), "conf/streams/b.yaml": files(other)})
     [problem] = loaded.problems
@@ -36,6 +36,24 @@ def test_a_folder_has_one_stream_and_none_inside_it(project, other):
 def test_folders_beside_each_other_are_fine(project):
     loaded = project({"conf/streams/a.yaml": files("/data/out"), "conf/streams/b.yaml": files("/data/out2")})
     assert list(loaded.problems) == []
+
+
+@pytest.mark.parametrize(
+    ("read", "feeds"),
+    [
+        ("/data/out", True), ("file:///data/out/seq=*", True), ("/data", True), ("/data/in/../out/", True),
+        ("/data/*", True), ("/data/{in,out}/x/*.csv", True), ("/data/outer", False), ("/data/*.csv", False),
+        ("/data/in/*", False), ("data/out", False),
+    ],
+)  # fmt: skip
+def test_a_stream_does_not_read_the_files_that_it_writes(stream, read, feeds):
+    """Files below the source folder are read too, so each batch would become rows of the next."""
+    found = stream(
+        f"owner: x\nsource: {{files: {{path: {read!r}, format: text, max_files_per_trigger: 5}}}}\n"
+        "sink: {files: {path: /data/out, format: parquet}}\nquarantine: {table: n.q}\n"
+    )
+    errors = [each for each in found.problems if each.severity == "error"]
+    assert [(each.path, "feed itself" in each.message) for each in errors] == [("source.files.path", True)] * feeds
 
 
 def test_a_console_shows_so_many_rows(stream):

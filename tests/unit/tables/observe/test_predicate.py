@@ -21,7 +21,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakeward.tables.observe.predicate import day_text, partition_condition, partition_name
+from lakeward.tables.observe.predicate import day_text, partition_condition, partition_name, voided
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -85,6 +85,17 @@ def test_fields_are_joined_and_void_ones_left_out():
         "`lake`.`system`.`months`(`ts`) = 516 AND `origin` = 'EWR'"
     )
     assert partition_name(fields, [516, "EWR", None]) == "ts_month=2013-01/origin_identity=EWR"
+
+
+@pytest.mark.parametrize("transform", ["bucket[4]", "truncate[2]"])
+def test_a_transform_of_a_column_with_a_void_field_has_no_condition(transform):
+    """Iceberg fails on it: "Invalid value for conversion to type string"."""
+    fields = spec(("origin", "void"), ("origin", transform), ("id", "identity"))
+    voids = voided([fields])
+    assert voids == {IDS["origin"]}
+    assert partition_condition(fields, SCHEMA, [None, "E" if "trunc" in transform else 0, 7], voids) is None
+    assert partition_condition(fields, SCHEMA, [None, None, 7], voids) == "`origin` IS NULL AND `id` = 7"
+    assert partition_condition(spec(("origin", "identity")), SCHEMA, ["E"], voids) == "`origin` = 'E'"
 
 
 def test_an_unpartitioned_table_needs_no_condition():
