@@ -212,6 +212,7 @@ class BatchFunction:
         batch = self.sink.running(batch_id) if checked or self.one_pass.due else None
         if batch is not None:
             for source in checked:
+                source.committed(self.stream, batch.start[source.name])
                 source.before_reading(self.stream, batch.start[source.name], batch.end[source.name])
 
         def check_read() -> None:
