@@ -31,7 +31,7 @@ MARK: Final = "_cleaned"
 """File in the folder of the source's log: the number of the last entry whose files are cleaned. Spark ignores it."""
 _REST: Final = 20.0  # times the duration of a look at the owners, until the next one
 _SHOWN: Final = 3
-_BUCKET: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_BUCKET: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/]*/")
 
 
 class Owners(Protocol):
@@ -125,7 +125,7 @@ class Cleaner:
             return
         if not self.access.exists(path):
             return
-        target = f"{archive_of(self.source.path)}/{_BUCKET.sub('', path).lstrip('/')}"
+        target = archived(self.source, path)
         if self.access.exists(target) and self.access.stat(target)[0] != self.access.stat(path)[0]:
             raise FileExistsError(f"{target} exists, with another content")
         self.access.move(path, target)
@@ -150,6 +150,11 @@ class Cleaner:
     @property
     def _mark(self) -> str:
         return f"{self.log.folder}/{MARK}"
+
+
+def archived(source: FilesSource, path: str) -> str:
+    """Where a file goes in the archive: below it with its whole path, of an object store its key, as Spark does it."""
+    return f"{archive_of(source.path)}/{_BUCKET.sub('', path).lstrip('/')}"
 
 
 def _path(file: Taken) -> str:

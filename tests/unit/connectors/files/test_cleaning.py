@@ -166,3 +166,8 @@ def test_the_archive_keeps_the_whole_path_and_is_not_overwritten(rig: Rig) -> No
     }  # fmt: skip
     assert rig.left == {"b.txt"}, "what cannot be moved stays, and cleaning goes on"
     assert (rig.log / MARK).read_text() == "2"
+
+
+def test_a_file_keeps_its_key_below_the_archive_of_an_object_store() -> None:
+    source = FilesSource.model_validate({"path": "s3://lake/in", "format": "text", "max_files_per_trigger": 1})
+    assert cleaning.archived(source, "s3a://lake/in/below/0 a.json") == "s3://lake/in.archived/in/below/0 a.json"
