@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakeward.connectors.commit_protocol import ranges
@@ -118,6 +119,25 @@ def no_merge(table: str, why: str) -> BlockReason:
         why,
         properties.mended_by(table),
         code="LW-3496",
+    )
+
+
+def unplaced(stream: str, table: str, catalog: str, wrong: Collection[str], why: str) -> BlockReason:
+    """What blocks every batch: Iceberg cannot make what says where files go.
+
+    Args:
+        catalog: `catalogs.prefix_in` of the table, for commands.
+        wrong: properties that it is made of.
+    """
+    names = ", ".join(f"'{name}'" for name in wrong)
+    unset = f"ALTER TABLE {call_name(table, catalog)} UNSET TBLPROPERTIES ({names})"
+    return BlockReason(
+        "property-unreadable",
+        f"Iceberg cannot tell where files of {table} go, so no row can be written",
+        f"by {', '.join(wrong)}: {why}",
+        f"lakeward sql --write {word(unset)}   or put the class on the class path; then: "
+        f"lakeward streams start {stream}",
+        code="LW-3515",
     )
 
 

@@ -115,6 +115,18 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
     )
 
 
+def no_place(table: Any, metadata: Any) -> tuple[list[str], str] | None:
+    """The properties by which Iceberg cannot say where files of a table go, and its words; None if it can."""
+    there = _those_of(metadata.properties(), parsed_properties.PLACED_BY)
+    if not there:
+        return None
+    try:
+        table.locationProvider()
+    except Exception as error:  # noqa: BLE001  # a class of anybody: whatever it raises
+        return sorted(there), message(error)
+    return None
+
+
 def stops_merges(session: SparkSession, table: str) -> str:
     """What is wrong with properties of the table, as it is now, by which a MERGE fails; empty if nothing is."""
     there = metadata_of(load(session, table)).properties()

@@ -38,7 +38,7 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     Only properties that are not set are set: an existing value is a decision. One that cannot be read is none: commits
     fail. It is set to what Iceberg can read, alone and first.
     """
-    wrong = properties.unreadable(facts.properties)
+    wrong = properties.unreadable(facts.properties, facts.location)
     said = properties.words(facts.properties, wrong)
     if not policy.enabled:
         return NotPlanned("metadata", f"{f'{said}; not mended: ' if wrong else ''}switched off by policy")
