@@ -9,9 +9,9 @@ from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import properties
 from lakeward.connectors.iceberg.qualified import procedure
 from lakeward.platform.text import word
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.sql.statements import argument, call_name
 
 _ROLL_BACK, _SET_BACK = "rollback_to_snapshot", "set_current_snapshot"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import properties as parsed_properties
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.platform.errors import Blocked, DependencyDown
+from lakeward.spec.model import iceberg_properties as parsed_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import count, listed
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.model.policy import Manifests, Metadata
 from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.plan.model import Action, History, NotPlanned

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg import jvm, properties
+from lakeward.connectors.iceberg import jvm
 from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.platform.errors import Blocked
+from lakeward.spec.model import iceberg_properties as properties
 
 CODEC, PAGES = "write.manifest.compression-codec", "write.parquet.page-version"
 RIGHT = [(name, value) for name in (CODEC, PAGES) for value in properties.WORDS[name]] + [

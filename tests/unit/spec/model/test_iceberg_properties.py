@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.connectors.iceberg import properties
 from lakeward.platform.errors import Refused
+from lakeward.spec.model import iceberg_properties as properties
 
 RETRIES, OLD = "commit.retry.num-retries", "write.metadata.delete-after-commit.enabled"
 MERGE, SPLIT = "commit.manifest-merge.enabled", "read.split.target-size"
