@@ -89,7 +89,7 @@ class StreamSource(ABC):
 
     @property
     def checked(self) -> bool:
-        """Whether `before_reading` and `before_landing` check anything."""
+        """Whether `committed`, `before_reading` and `before_landing` check anything."""
         return False
 
     def prepare(self) -> None:
@@ -230,6 +230,25 @@ class StreamSource(ABC):
     def explain(self, bad: DataFrame) -> DataFrame:
         """Records that `decode` rejected, with the position columns, and REASON, ERROR and RAW as quarantined."""
         return bad
+
+    def may_start(self, stream: str) -> None:
+        """Called when the source is opened, before the query starts.
+
+        Raises:
+            Blocked: what follows a batch would take files of others.
+        """
+        return
+
+    def committed(self, stream: str, start: str) -> None:
+        """Called when a batch begins: Spark has committed all batches before it.
+
+        Args:
+            start: the position where the batch begins.
+
+        Raises:
+            Blocked: what follows a committed batch would take files of others.
+        """
+        return
 
     def before_reading(self, stream: str, start: str, end: str) -> None:
         """Check the range of a batch, inside the batch, before it is read.

@@ -16,6 +16,7 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.files.source import FilesStreamSource
 from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.kafka.starting_offsets import partitions
 from lakeward.connectors.python import packages
@@ -41,6 +42,7 @@ from lakeward.engine.sinks.choose import choose
 from lakeward.platform.errors import expect, expect_type
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.stream import StreamSpec
+from lakeward.tables.guard.source_files import SourceFileOwners
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +103,9 @@ class QueryLauncher:
         began = time.monotonic()
         spec = assignment.spec
         sources = source_types.of(spec, self.runtime)
+        for source in sources:
+            if isinstance(source, FilesStreamSource):
+                source.owners = SourceFileOwners(self.runtime)
         # A broker that is down is reported here, in one sentence, not after Spark's minutes of retries.
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, assignment.checkpoint, self.runtime.lake.warehouse)
@@ -195,6 +200,7 @@ class QueryLauncher:
         for index, source in enumerate(order):
             files = checkpoint.files_of(own, assignment.checkpoint)
             source.opened(files, f"{assignment.checkpoint}/sources/{index}", table_folder)
+            source.may_start(assignment.stream)
         if begin.fresh and not built.stateful:  # with state no batch may follow the position: the state would be empty
             rebuild(assignment.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 

@@ -19,7 +19,7 @@ from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON, StreamSource
-from lakeward.engine import jvm_errors, late, rows, transform
+from lakeward.engine import jvm_errors, late, not_records, rows, transform
 from lakeward.engine.flow import SOURCE, Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.one_pass import OnePass, Unproven, suits
@@ -131,6 +131,7 @@ class BatchFunction:
         try:
             with (
                 self.gate.batch(batch_id),
+                self._failures_without_records(batch_id),
                 transform.failures_of(self.stream, self.flow.spec),
                 self._failures_of_sources(batch_id),
                 failpoints.batch(self.stream, batch_id),
@@ -150,6 +151,15 @@ class BatchFunction:
         if not finished.outcome.already:
             self.landed = (self.landed[0] + 1, self.landed[1] + finished.outcome.landed)
         self.report(finished)
+
+    @contextmanager
+    def _failures_without_records(self, batch_id: int) -> Iterator[None]:
+        """Turn a failure that no record can have caused into its error; not while the stream stops."""
+        if self.gate.closed:
+            yield
+            return
+        with not_records.failures_of(self.sink, self.session, self.flow.columns, self.stream, batch_id):
+            yield
 
     @contextmanager
     def _failures_of_sources(self, batch_id: int) -> Iterator[None]:
@@ -212,6 +222,7 @@ class BatchFunction:
         batch = self.sink.running(batch_id) if checked or self.one_pass.due else None
         if batch is not None:
             for source in checked:
+                source.committed(self.stream, batch.start[source.name])
                 source.before_reading(self.stream, batch.start[source.name], batch.end[source.name])
 
         def check_read() -> None:

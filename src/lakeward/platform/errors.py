@@ -162,6 +162,10 @@ class Poison(LakewardError):
     """Raised when a batch's own records make its work fail: it fails again until the work or the records change."""
 
 
+class NotTheRecords(LakewardError):
+    """Raised when a batch fails and its records are not the cause: to skip them would not help."""
+
+
 class Fenced(Terminal):
     """Raised when another launch of the same stream holds a newer token or moved the table's position.
 

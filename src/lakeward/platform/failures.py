@@ -17,7 +17,16 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.platform.errors import Awaited, Blocked, DependencyDown, Fenced, Poison, Terminal, Transient
+from lakeward.platform.errors import (
+    Awaited,
+    Blocked,
+    DependencyDown,
+    Fenced,
+    NotTheRecords,
+    Poison,
+    Terminal,
+    Transient,
+)
 from lakeward.platform.storable import storable
 
 EXIT_STOPPED = 0
@@ -48,6 +57,8 @@ class Cause(StrEnum):
     EXECUTOR = "lost executor"
     REBOOT = "machine restart"
     PLAN_SIZE = "plan too large"
+    NOT_RECORDS = "not its records"
+    NO_FILE_SYSTEM = "no file system for a path"
     NO_ROOM = "no room in the cluster"
     NOT_STARTED = "not started by the cluster"
     NODE = "ended by the cluster"
@@ -144,6 +155,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|awssdk\.services\.sts\.model\.\w+"  # a role that may not be assumed now
             r"|Unable to load credentials from any of the providers",
         ),
+        (FailureClass.CONFIG, Cause.NO_FILE_SYSTEM, r"No FileSystem for scheme|UnsupportedFileSystemException"),
         (
             FailureClass.CONFIG,  # of an object store; its clients also wrap these errors in connection errors
             None,
@@ -201,6 +213,8 @@ def judge(*, error: BaseException | None = None, text: str = "", exit_code: int 
         return Judgement(FailureClass.DEPENDENCY, Cause.DISK_FULL if _cause(words) is Cause.DISK_FULL else None)
     if isinstance(error, Poison):
         return Judgement(FailureClass.POISON)
+    if isinstance(error, NotTheRecords):
+        return Judgement(FailureClass.INFRA, Cause.NOT_RECORDS)
     if isinstance(error, Blocked | Terminal):
         return Judgement(FailureClass.CONFIG)
     for failure, cause, pattern in _TEXTS:

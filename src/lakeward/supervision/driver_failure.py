@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.platform.errors import Awaited, DependencyDown, LakewardError, SpecError
 from lakeward.platform.failures import FailureClass
 from lakeward.platform.runtime import Runtime
 from lakeward.platform.text import listed
@@ -37,9 +37,18 @@ class Failing:
     chance: Callable[[], float]
 
     def not_started(self, connection: Connection, name: str, error: LakewardError, facts: Facts) -> Attempt:
-        """Record a driver that could not be started."""
-        away = isinstance(error, DependencyDown)  # the cluster that would run it
-        attempt = self._attempt(name, facts, FailureClass.DEPENDENCY if away else FailureClass.INFRA)
+        """Record a driver that could not be started. A connection or login that is missing waits for a person, as it
+        does in a driver: its streams are blocked in the words of the error."""
+        kind = FailureClass.INFRA
+        if isinstance(error, DependencyDown | Awaited):  # the cluster that would run it
+            kind = FailureClass.DEPENDENCY
+        elif isinstance(error, SpecError):
+            kind = FailureClass.CONFIG
+        attempt = self._attempt(name, facts, kind)
+        if kind is FailureClass.CONFIG:
+            for stream in streams.of_driver(connection, name):
+                if stream.desired == "running" and stream.blocked is None:
+                    _block_by(connection, stream.id, error)
         self._record(connection, name, str(error), attempt, attempt.delay, None)
         return attempt
 
@@ -160,6 +169,19 @@ class Failing:
             delay=delay,
             exit_code=code,
         )
+
+
+def _block_by(connection: Connection, stream: str, error: LakewardError) -> None:
+    """Block a stream in the words of an error, whose next step ends with the start of the stream."""
+    start = f"lakeward streams start {stream}"
+    reason: Block = {
+        "reason": FailureClass.CONFIG.value,
+        "what": error.headline,
+        "why": error.why,
+        "next": f"{error.next or 'correct it'}; then: {start}",
+    }
+    streams.block(connection, stream, reason)
+    events.record(connection, "stream", stream, "blocked", f"Blocked: {reason['what']}", **reason)
 
 
 def _stagger(connection: Connection, name: str, suspected: Attribution, facts: Facts) -> None:

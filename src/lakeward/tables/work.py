@@ -15,10 +15,10 @@ from lakeward.connectors.delta import amend
 from lakeward.connectors.delta import properties as delta_properties
 from lakeward.connectors.delta.state import State
 from lakeward.connectors.iceberg import rename
-from lakeward.connectors.iceberg.properties import unreadable
 from lakeward.platform.errors import Internal, LakewardError, expect_type
 from lakeward.registry import events, maintenance
 from lakeward.registry.maintenance import Figures
+from lakeward.spec.model.iceberg_properties import unreadable
 from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.rollback import may_roll_back, roll_back

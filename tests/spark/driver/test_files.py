@@ -9,9 +9,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from lakeward.connectors.files import headers
+from lakeward.connectors.iceberg.catalog import load_lake
 from lakeward.connectors.plain import data_source
 from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
@@ -398,6 +401,39 @@ def test_what_has_landed_is_archived_and_nothing_else(lab: Any, folder: Folder) 
     lab.until("the first to be archived", archived.exists)
     assert not file.exists()
     assert sorted(row["value"] for row in lab.rows()) == ["", "  ", "one", "two"]
+
+
+def test_a_file_that_a_table_took_in_blocks_the_stream_before_it_is_deleted(lab: Any, folder: Folder) -> None:
+    files = {"columns": "n INT, s STRING", "after": "delete"}
+    document = spec(lab, folder, "parquet", files=files)
+    taken, free = folder.put("a.parquet", parquet(1)), folder.put("b.parquet", parquet(2))
+    catalog = load_lake(lab.runtime.lake, lab.runtime.pgpass)
+    guest = catalog.create_table(f"{lab.namespace}.guest", pyarrow.schema([("n", "int32"), ("s", "string")]))
+    guest.add_files([str(taken)])
+    with pytest.raises(Blocked, match=f"{taken}: table {lab.namespace}.guest names it"):
+        lab.start(document)
+    catalog.drop_table(f"{lab.namespace}.guest")
+    lab.start(document)
+    lab.until_rows(2)
+    lab.until("the first file to be deleted", lambda: not taken.exists())
+    assert free.exists(), "Spark has not committed its batch"
+    guest = catalog.create_table(f"{lab.namespace}.late", pyarrow.schema([("n", "int32"), ("s", "string")]))
+    guest.add_files([str(free)])  # while the stream runs
+    folder.put("c.parquet", parquet(3))
+    error = lab.failed(lab.started[-1])
+    assert isinstance(error, Blocked) and error.reason == "files-of-a-table", error
+    assert [row["n"] for row in lab.rows("late")] == [2]
+    lab.started.clear()
+    document["source"]["files"]["after"] = "keep"
+    lab.run(document, 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
+
+
+def parquet(*numbers: int) -> bytes:
+    file = io.BytesIO()
+    columns = {"n": pyarrow.array(numbers, "int32"), "s": [f"row {number}" for number in numbers]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+    return file.getvalue()
 
 
 @pytest.mark.campaign(

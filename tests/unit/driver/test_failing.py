@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
 from lakeward.engine.assignment import Assignment, DesiredState
-from lakeward.platform.errors import Awaited, Blocked, DependencyDown, Poison, SpecError
+from lakeward.platform.errors import Awaited, Blocked, DependencyDown, NotTheRecords, Poison, SpecError
 from lakeward.platform.failures import FailureClass
 from lakeward.registry import drivers, events, observations, restarts, streams
 
@@ -143,6 +143,18 @@ def test_what_helps_against_a_known_cause_is_said_instead_of_the_transform(
     assert "why:  t/0 offset 4" in blocked["why"]
     skip = f"skip its records: lakeward streams skip-batch {wanted.stream} --batch 5"
     assert blocked["next"].startswith(f"{step}; or {skip}" if step else skip)
+
+
+def test_a_batch_that_fails_without_its_records_is_not_offered_to_be_skipped(
+    failures: Failures, wanted: Assignment, connect: Any
+) -> None:
+    error = NotTheRecords("Batch 5 cannot land, whatever its records are", why="no folder", next="mend it", code="LW-1")
+    failure = Failure(error, text="java.io.IOException", batch_id=5, offsets={"source": {"start": "1", "end": "2"}})
+    classes = [failures.handle(wanted, failure, NOW) for _ in range(3)]
+    assert classes == [FailureClass.INFRA, FailureClass.INFRA, FailureClass.CONFIG], "somebody may mend it meanwhile"
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert (blocked["reason"], blocked["why"], blocked["next"]) == ("config", "no folder", "mend it")
 
 
 @pytest.mark.parametrize("batch", [None, 0])

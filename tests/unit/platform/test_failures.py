@@ -115,6 +115,8 @@ def test_exit_codes_in_words() -> None:
          FailureClass.DEPENDENCY, Cause.NO_ROOM, "found no room in its cluster"),
         ("", -9, FailureClass.INFRA, Cause.KILLED, "was killed by SIGKILL"),
         ("", None, FailureClass.INFRA, Cause.KILLED, "ended without an error report"),
+        ('UnsupportedFileSystemException: No FileSystem for scheme "s3"', 1, FailureClass.CONFIG,
+         Cause.NO_FILE_SYSTEM, "ended with exit code 1"),
         ("something nobody has seen", 1, FailureClass.INFRA, None, "ended with exit code 1"),
     ],
 )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.connectors.cluster.connection import missing
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 from lakeward.platform.failures import FailureClass, judge
 from lakeward.registry import drivers, restarts, streams
 from lakeward.supervision import observe
@@ -39,12 +40,22 @@ def test_a_stream_that_waits_for_a_person_keeps_its_reason_when_its_driver_dies(
     [
         (DependencyDown("The REST gateway does not answer", code="LW-2520"), "dependency"),
         (LakewardError("Driver nyc could not be started", code="LW-2501"), "infra"),
+        (SpecError("AWS connection 'lake' does not exist", next="create it", code="LW-3002"), "config"),
+        (missing("spark", "cluster", None), "config"),
     ],
 )
-def test_a_driver_whose_cluster_is_away_waits_for_a_dependency(connected, deployed, runtime, error, kind) -> None:
+def test_a_driver_that_cannot_be_launched_waits_for_its_cluster_or_for_a_person(
+    connected, deployed, runtime, error, kind
+) -> None:
     deployed("flights")
     with connected() as connection:
         assert drivers.record_intent(connection, "nyc", token="t", previous=None, backend="standalone")
         attempt = Failing(runtime, lambda: 0.0).not_started(connection, "nyc", error, observe.read(connection))
         assert restarts.newest(connection)[("nyc", None)].failure_class == kind
-    assert attempt.failure_class == kind
+        blocked = streams.get(connection, "flights").blocked
+    assert attempt.failure_class == kind and (attempt.delay is None) == (kind == "config")
+    if kind != "config":
+        assert blocked is None
+        return
+    assert (blocked["reason"], blocked["what"], blocked["why"]) == ("config", error.headline, error.why)
+    assert blocked["next"] == f"{error.next}; then: lakeward streams start flights"

@@ -12,7 +12,7 @@ from sqlalchemy import text, update
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
-from lakeward.registry import drivers, events, incidents, leases, restarts, streams
+from lakeward.registry import drivers, events, incidents, leases, operations, restarts, streams
 from lakeward.registry.schema import generations
 from lakeward.spec.model.settings import Driver, Settings
 from lakeward.spec.model.stream import Limits
@@ -82,20 +82,29 @@ def test_a_driver_is_launched_on_the_cluster_of_its_connection(deployed, connect
     assert Launch.read(Path(job.log) / "launch.json").conf["spark.master"] == "spark://h:7077"
 
 
-def test_a_driver_whose_connection_is_missing_is_not_launched(deployed, connected, backend, runtime, tmp_path):
+def test_a_stream_whose_driver_has_no_connection_is_blocked_and_starts_when_it_is_there(
+    deployed, connected, backend, runtime, tmp_path
+):
     deployed("flights")
     here = runtime.model_copy(update={"connections": tmp_path / "connections"})
     assert reconcile_once(connected, here, backend, **PASS).launched == []
     with connected() as connection:
         failure = restarts.newest(connection)["nyc", None]
+        blocked = streams.get(connection, "flights").blocked
     assert "LW-2581" in failure.error and "known connections: none" in failure.error
-    assert failure.failure_class == "infra"
+    assert failure.failure_class == "config"
+    assert (blocked["reason"], blocked["why"]) == ("config", "known connections: none")
+    assert blocked["next"].endswith("; then: lakeward streams start flights")
+    assert reconcile_once(connected, here, backend, **PASS).done == (), "it is not tried again by itself"
 
     file = here.connections / "airflow" / "spark" / "prod.json"
     file.parent.mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as master:  # a master that does not answer is waited for
         host, port = master.getsockname()
         file.write_text(json.dumps({"conn_type": "spark", "host": f"spark://{host}", "port": port}))
+        with connected() as connection:
+            streams.set_desired(connection, ["flights"], "running")
+            operations.request(connection, "flights", "start", author="ada")
         assert reconcile_once(connected, here, backend, **PASS).launched == ["nyc"]
 
 
@@ -133,8 +142,6 @@ def test_back_off_is_waited_out_and_a_person_may_cut_it_short(once, deployed, co
     assert summary.after_s > 5
     assert once().done == ()
     (runtime.drivers / "mode").unlink()
-    from lakeward.registry import operations
-
     with connected() as connection:
         operations.request(connection, "flights", "start", author="ada")
     assert once().launched == ["nyc"]

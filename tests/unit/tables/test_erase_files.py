@@ -21,7 +21,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, UUIDType
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import Lake
-from lakeward.tables.erase import files
+from lakeward.tables.erase import files, settings
 from lakeward.tables.erase.fields import written
 from lakeward.tables.erase.settings import way_out
 from lakeward.tables.erase.where import parse
@@ -142,6 +142,14 @@ def test_a_table_whose_rows_cannot_be_erased_has_a_next_step(
     table.metadata = table.metadata.model_copy(update={"format_version": version})
     assert files.obstacle(table)
     assert way_out(table).startswith(begin), way_out(table)
+
+
+@pytest.mark.parametrize("why", [settings.EARLIER, settings.DROPPED, settings.EQUALITY, settings.WITH_ROWS, "it has "
+                                 f"files of ORC; {settings.PARQUET}"])  # fmt: skip
+def test_files_that_cannot_be_rewritten_singly_are_rewritten_as_a_whole(catalog: SqlCatalog, why: str) -> None:
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+    assert way_out(table, why).startswith('lakeward sql --write "CALL lake.system.rewrite_data_files(')
+    assert "tables why" not in way_out(table, why)
 
 
 def delete_file(table: Any, content: DataFileContent, columns: dict[int, int]) -> None:

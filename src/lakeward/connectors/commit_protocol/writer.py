@@ -141,6 +141,23 @@ class TableWriter(ABC, Generic[R, W]):
         """Run the query of a batch without writing its rows anywhere."""
         rows.write.format("noop").mode("overwrite").save()
 
+    def trial(self, rows: DataFrame) -> None:
+        """Write rows as those of a batch, and never publish them: no reader sees them, and maintenance removes their
+        files.
+
+        Raises:
+            Blocked: what blocks every batch.
+            Exception: of the write.
+        """
+        try:
+            state = self.load(rows.sparkSession)
+            reason = self.check(state)
+            if reason is not None:
+                raise reason.error()
+            self.stage(rows, state, new_attempt(self.stream, 0))
+        finally:
+            self.release()
+
     def release(self) -> None:
         """Release the resources of one call of `land`: called at its end, also after an error."""
 

@@ -6,7 +6,7 @@ their methods at run time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,9 +48,24 @@ def begin(session: SparkSession, folder: Folder, table: str) -> Any:
         return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, str(folder)).startTransaction()
     except Exception as error:
         head = log.head(folder)
-        if head is None or not (odd := properties.stopping(head.properties, "land")):
+        odd = {} if head is None else properties.stopping(head.properties, "land")
+        if head is not None:
+            odd |= _unparsable(session, head.properties)
+        if not odd:
             raise
         raise unreadable(table, odd).error() from error
+
+
+def _unparsable(session: SparkSession, given: Mapping[str, str]) -> dict[str, str]:
+    """The constraints of a table that Spark cannot parse."""
+    parser, found = session._jsparkSession.sessionState().sqlParser(), {}
+    for name, text in given.items():
+        if name.startswith(properties.CONSTRAINT):
+            try:
+                parser.parseExpression(text)
+            except Exception:  # noqa: BLE001  # whatever the parser says, it cannot be parsed
+                found[name] = text
+    return found
 
 
 def try_store(session: SparkSession, folder: Folder) -> None:

@@ -8,6 +8,7 @@ What Delta does not read where it matters (`delta.logRetentionDuration`: a clean
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -29,10 +30,12 @@ class Kind:
     Attributes:
         fits: whether Delta reads a value of the table.
         valid: what it reads, after "valid is".
+        lands: whether it lands with a value that does not fit, and fails where it computes with it.
     """
 
     fits: Callable[[str], bool]
     valid: str
+    lands: Callable[[str], bool] = lambda value: False
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Parsed:
     stops: frozenset[str] = ACTS
 
 
+CONSTRAINT: Final = "delta.constraints."
+"""Prefix of the table's CHECK constraints, whose text only Spark's parser can judge."""
 _PART: Final = re.compile(
     r"([+-]?)\s*(?:(\d{1,18})\s+(microsecond|millisecond|minute|hour|day|week)s?|(\d{1,18}(?:\.\d{1,9})?)\s+seconds?)"
 )
@@ -65,14 +70,18 @@ def seconds(text: str) -> float | None:
 
     Months and years have no fixed length: Delta takes them when it parses, and fails when it computes.
     """
+    total = _length(text)
+    return None if total is None or total < 0 else total
+
+
+def _length(text: str) -> float | None:
     text = text.strip().lower()
     if _INTERVAL.fullmatch(text) is None:
         return None
-    total = sum(
+    return sum(
         (-1 if sign == "-" else 1) * (float(plain) if plain else int(number) * _SECONDS[unit])
         for sign, number, unit, plain in _PART.findall(text.removeprefix("interval"))
     )
-    return total if total >= 0 else None
 
 
 def _one_of(*words: str) -> Kind:
@@ -87,8 +96,15 @@ def _whole(least: int, most: int = 2**31 - 1) -> Kind:
 
 
 _SWITCH: Final = _one_of("true", "false")
-_TIME: Final = Kind(lambda value: seconds(value) is not None, "an interval without months, e.g. interval 7 days")
+_TIME: Final = Kind(
+    lambda value: seconds(value) is not None,
+    "an interval from 0 on without months, e.g. interval 7 days",
+    lambda value: _length(value) is not None,
+)
 _VERSION: Final = Kind(lambda value: re.fullmatch(r"\d+\.\d+\.\d+\S*", value) is not None, "a version, e.g. 1.0.0")
+_JSON: Final = Kind(lambda value: _is_object(value), "a JSON object of texts")
+_COORDINATOR: Final = "delta.coordinatedCommits.commitCoordinator-preview"
+_NOBODY: Final = Kind(lambda value: False, "none: commits of a coordinator are not in the log's folder")
 PARSED: Final[Mapping[str, Parsed]] = {
     **{
         f"delta.{name}": Parsed(_SWITCH, "false")
@@ -102,6 +118,10 @@ PARSED: Final[Mapping[str, Parsed]] = {
     "delta.checkpointInterval": Parsed(_whole(1), "10"),
     "delta.checkpointPolicy": Parsed(_one_of("classic", "v2"), "classic"),
     MODE: Parsed(_one_of(*MODES), None),
+    _COORDINATOR: Parsed(_NOBODY, None),
+    **{f"delta.coordinatedCommits.{name}-preview": Parsed(_JSON, "{}") for name in (
+        "commitCoordinatorConf", "tableConf",
+    )},
     "delta.dataSkippingNumIndexedCols": Parsed(_whole(-(2**31)), "32"),
     "delta.deletedFileRetentionDuration": Parsed(_TIME, KEPT),
     "delta.isolationLevel": Parsed(_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
@@ -122,19 +142,34 @@ def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
 
 def stopping(properties: Mapping[str, str], act: str) -> dict[str, str]:
     """The properties by which an act (one of `ACTS`) fails, with their values."""
-    return {name: properties[name] for name in _wrong(properties) if act in PARSED[name].stops}
+    found = {name: properties[name] for name in _wrong(properties) if act in PARSED[name].stops}
+    return {name: value for name, value in found.items() if act == "expire" or not PARSED[name].kind.lands(value)}
 
 
 def words(odd: Mapping[str, str]) -> str:
     """What is wrong with properties: `delta.appendOnly is 'ja'; valid is true or false`. Empty for none."""
-    return ", and ".join(f"{name} is {value!r}; valid is {PARSED[name].kind.valid}" for name, value in odd.items())
+    return ", and ".join(f"{name} is {value!r}; valid is {_valid(name)}" for name, value in odd.items())
+
+
+def _valid(name: str) -> str:
+    return "a condition of Spark SQL" if name.startswith(CONSTRAINT) else PARSED[name].kind.valid
 
 
 def mended_by(table: str, odd: Collection[str]) -> str:
-    """What sets such properties right. No command guesses how columns are stored."""
+    """What sets such properties right. No command guesses how columns are stored, or drops a constraint."""
     if MODE in odd:
         return SET_BY_OWNER
+    by_owner = [name for name in odd if name.startswith(CONSTRAINT) or PARSED[name].mended is None]
+    if by_owner:
+        return f"set {', '.join(by_owner)} right, or remove it, by the engine that wrote it"
     return f"lakeward tables maintain {word(table)} --actions metadata   sets it to what Delta can read"
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(json.loads(value), dict)
+    except ValueError:
+        return False
 
 
 def _wrong(properties: Mapping[str, str]) -> list[str]:

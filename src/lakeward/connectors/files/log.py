@@ -131,7 +131,7 @@ class SourceLog:
         """
         first = -1 if start == NO_DATA else self._entry_of[start]
         last = -1 if end == NO_DATA else self._entry_of[end]
-        return list(self._taken(first + 1, last))
+        return list(self.taken(first + 1, last))
 
     def entry_of(self, position: str) -> int:
         """The last log entry of a position that `canonical` returned."""
@@ -141,14 +141,14 @@ class SourceLog:
         state = self._known.get(number)
         if state is None:
             below = max((known for known in self._known if known < number), default=-1)
-            state = self._known.get(below, Rolled()).with_files(self._taken(below + 1, number))
+            state = self._known.get(below, Rolled()).with_files(self.taken(below + 1, number))
             self._known[number] = state
             self._entry_of[state.text] = number
             for old in sorted(self._known)[:-_CACHED]:
                 self._entry_of.pop(self._known.pop(old).text, None)
         return state
 
-    def _taken(self, first: int, last: int) -> Iterator[Taken]:
+    def taken(self, first: int, last: int) -> Iterator[Taken]:
         """The files of the entries `first` to `last`, both inclusive.
 
         Every tenth entry is a compaction: it contains all files of the earlier entries, which are removed later.

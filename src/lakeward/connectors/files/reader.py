@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakeward.connectors.source import VALUE
-from lakeward.spec.model.file_paths import archive_of, hadoop
+from lakeward.spec.model.file_paths import hadoop
 from lakeward.spec.model.position_columns import INGESTED_AT
 from lakeward.spec.model.sources import TYPED, FilesSource
 from lakeward.spec.sql.statements import quote
@@ -37,18 +37,15 @@ def record_column(source: str) -> str:
 
 def stream_options(source: FilesSource) -> dict[str, str]:
     """Options of Spark's file source."""
-    chosen = {
+    return {
         **_ALWAYS,
         **_format_options(source),
         "maxFilesPerTrigger": str(source.max_files_per_trigger),
         "maxFileAge": "36500d",
         "latestFirst": "false",
         "fileNameOnly": "false",
-        "cleanSource": "off" if source.after == "keep" else source.after,
+        "cleanSource": "off",  # Spark asks no table: `cleaning`
     }
-    if source.after == "archive":
-        chosen["sourceArchiveDir"] = hadoop(archive_of(source.path))
-    return chosen
 
 
 def read(session: SparkSession, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:

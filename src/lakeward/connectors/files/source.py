@@ -16,7 +16,8 @@ from lakeward.connectors.decode import text
 from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.files import headers, mirror, reader, unread
+from lakeward.connectors.files import cleaning, headers, mirror, reader, unread
+from lakeward.connectors.files.cleaning import Cleaner, Owners
 from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
@@ -37,14 +38,16 @@ class FilesStreamSource(StreamSource):
     """Files of one folder or pattern.
 
     `log` is the source log of the running query, set when its plan is known (`opened`). In a backfill it is the listing
-    of the named files.
+    of the named files. Without `owners` no landed file is cleaned, because nobody can say whose it is.
     """
 
     log: SourceLog | Listing | None = None
     stream: str = ""
     access: FileAccess = field(default_factory=FileAccess)
+    owners: Owners | None = None
     _mirror: Mirror | None = None
     _copy: str | None = None
+    _cleaner: Cleaner | None = None
 
     @property
     def files(self) -> FilesSource:
@@ -96,6 +99,10 @@ class FilesStreamSource(StreamSource):
 
     def opened(self, files: Reader, folder: str, beside: str | None) -> None:
         self.log = SourceLog(files, folder)
+        if self.files.after == "keep":
+            cleaning.forget(self.access, folder)
+        elif self.owners is not None:
+            self._cleaner = Cleaner(self.name, self.files, self.access, self.log, self.owners)
         self._copy = None if beside is None else mirror.place(beside, self.stream, self.name)
         self._mirror = None if self._copy is None else Mirror(self.access, folder, self._copy)
 
@@ -163,6 +170,14 @@ class FilesStreamSource(StreamSource):
                     reason="file-unfit",
                     code="LW-3059",
                 )
+
+    def may_start(self, stream: str) -> None:
+        if self._cleaner is not None:
+            self._cleaner.check(stream)
+
+    def committed(self, stream: str, start: str) -> None:
+        if self._cleaner is not None and start != NO_DATA:
+            self._cleaner.clean(stream, self._opened().entry_of(start))
 
     def failed_to_read(self, stream: str, text: str, start: str, end: str) -> LakewardError | None:
         found = unread.file_of(text)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
 from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import properties
 from lakeward.connectors.iceberg.qualified import procedure
 from lakeward.platform.text import word
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.sql.statements import argument, call_name
 
 _ROLL_BACK, _SET_BACK = "rollback_to_snapshot", "set_current_snapshot"
@@ -118,6 +119,25 @@ def no_merge(table: str, why: str) -> BlockReason:
         why,
         properties.mended_by(table),
         code="LW-3496",
+    )
+
+
+def unplaced(stream: str, table: str, catalog: str, wrong: Collection[str], why: str) -> BlockReason:
+    """What blocks every batch: Iceberg cannot make what says where files go.
+
+    Args:
+        catalog: `catalogs.prefix_in` of the table, for commands.
+        wrong: properties that it is made of.
+    """
+    names = ", ".join(f"'{name}'" for name in wrong)
+    unset = f"ALTER TABLE {call_name(table, catalog)} UNSET TBLPROPERTIES ({names})"
+    return BlockReason(
+        "property-unreadable",
+        f"Iceberg cannot tell where files of {table} go, so no row can be written",
+        f"by {', '.join(wrong)}: {why}",
+        f"lakeward sql --write {word(unset)}   or put the class on the class path; then: "
+        f"lakeward streams start {stream}",
+        code="LW-3515",
     )
 
 

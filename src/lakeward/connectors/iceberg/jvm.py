@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import properties as parsed_properties
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.qualified import catalog_of, in_lake
 from lakeward.platform.errors import Blocked, DependencyDown
+from lakeward.spec.model import iceberg_properties as parsed_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +113,18 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
         unreadable=_unreadable(properties),
     )
+
+
+def no_place(table: Any, metadata: Any) -> tuple[list[str], str] | None:
+    """The properties by which Iceberg cannot say where files of a table go, and its words; None if it can."""
+    there = _those_of(metadata.properties(), parsed_properties.PLACED_BY)
+    if not there:
+        return None
+    try:
+        table.locationProvider()
+    except Exception as error:  # noqa: BLE001  # a class of anybody: whatever it raises
+        return sorted(there), message(error)
+    return None
 
 
 def stops_merges(session: SparkSession, table: str) -> str:

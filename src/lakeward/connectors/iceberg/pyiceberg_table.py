@@ -11,9 +11,9 @@ from pyiceberg.table.metadata import TableMetadata
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.position import Position
-from lakeward.connectors.iceberg import properties
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.platform.text import whole_number
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.sql.names import dotted
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
-from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.check import TableState, check_table, unplaced
 from lakeward.connectors.iceberg.qualified import prefix, procedure, spoken
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.platform.errors import Blocked, DependencyDown
@@ -55,7 +55,12 @@ class IcebergWriter(TableWriter[TableState, InTable]):
             DependencyDown: the catalog does not answer.
             Blocked: the table was dropped (`table-missing`) or renamed (`table-renamed`); it is never recreated here.
         """
-        return jvm.state_of(jvm.metadata_of(self._table(session)), self.stream, self.table)
+        loaded = self._table(session)
+        metadata = jvm.metadata_of(loaded)
+        no_place = jvm.no_place(loaded, metadata)
+        if no_place is not None:
+            raise unplaced(self.stream, self.table, prefix(session, self.table), *no_place).error()
+        return jvm.state_of(metadata, self.stream, self.table)
 
     def _table(self, session: SparkSession) -> Any:
         try:

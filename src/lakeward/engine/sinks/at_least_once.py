@@ -40,6 +40,7 @@ class AtLeastOnceSink:
     notes: tuple[str, ...] = field(default=(), init=False)
     exact = False
     one_pass = False
+    tried = False
 
     def location(self) -> None:
         """None: it is not a table."""
@@ -56,6 +57,9 @@ class AtLeastOnceSink:
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
         """Nothing is created."""
+
+    def trial(self, row: DataFrame) -> None:
+        """Nothing: what is written to it is seen."""
 
     def running(self, batch_id: int) -> RunningBatch:
         """The batch of the running query, which has the stream's name."""

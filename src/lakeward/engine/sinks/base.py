@@ -114,6 +114,11 @@ class StreamSink(Protocol):
         ...
 
     @property
+    def tried(self) -> bool:
+        """Whether `trial` writes as a batch does, and whatever fails outside of a task fails without a record."""
+        ...
+
+    @property
     def output_mode(self) -> str:
         """Spark's output mode of the query."""
         ...
@@ -164,6 +169,10 @@ class StreamSink(Protocol):
 
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running; called inside it."""
+        ...
+
+    def trial(self, row: DataFrame) -> None:
+        """Write a row of no record as a batch is written, and never publish it; raises what the write raises."""
         ...
 
     def land(

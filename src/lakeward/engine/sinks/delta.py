@@ -30,6 +30,7 @@ class DeltaStreamSink(ExactSink[DeltaWriter]):
     """A Delta table of the lake."""
 
     sink: DeltaSink = field(kw_only=True)
+    tried = True
     additive: bool = field(kw_only=True)
     lake: Lake = field(kw_only=True)
 

@@ -51,6 +51,7 @@ class ExactSink(ABC, Generic[W]):
     """How rows of the transform are put into the table's columns; set by `prepare`."""
     _observed: ObservedSinkTable | None = field(default=None, init=False)
     exact = True
+    tried = False
 
     @property
     def one_pass(self) -> bool:
@@ -157,6 +158,10 @@ class ExactSink(ABC, Generic[W]):
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running."""
         return self.writer.running(batch_id)
+
+    def trial(self, row: DataFrame) -> None:
+        """Write a row in the table's columns, without publishing it; raises what the write raises."""
+        self.writer.trial(self.fit.apply(row))
 
     def land(
         self,

@@ -31,6 +31,7 @@ class IcebergStreamSink(ExactSink[IcebergWriter]):
     """An Iceberg table of the lake."""
 
     sink: IcebergSink = field(kw_only=True)
+    tried = True
     additive: bool = field(kw_only=True)
 
     @classmethod

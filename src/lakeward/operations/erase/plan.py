@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.iceberg import fence, properties, quarantine
+from lakeward.connectors.iceberg import fence, quarantine
 from lakeward.operations.context import Context
 from lakeward.operations.request import Plan
 from lakeward.operations.restore import iceberg_table
@@ -25,6 +25,7 @@ from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, verifications
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.sql.names import dotted, name_parts
 from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.erase import files, settings, where
@@ -204,7 +205,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     files_held = set() if why else files.held(table, match)
     why = why or files.unwritable(table, files_held)
     if why:
-        raise Refused(f"Cannot erase rows of {name}", why=why, next=settings.way_out(table), code="LW-2020")
+        raise Refused(f"Cannot erase rows of {name}", why=why, next=settings.way_out(table, why), code="LW-2020")
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
         ref

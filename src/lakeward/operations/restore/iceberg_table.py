@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol.ancestry import Link
 from lakeward.connectors.iceberg import paths_only, rename, rollback
-from lakeward.connectors.iceberg import properties as parsed
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.iceberg.qualified import prefix_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
@@ -23,6 +22,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.platform.text import whole_number, word
 from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.registry import verifications
+from lakeward.spec.model import iceberg_properties as parsed
 from lakeward.spec.sql.names import NotAName, name_parts
 from lakeward.spec.sql.statements import call_name
 from lakeward.tables.context import UNREADABLE

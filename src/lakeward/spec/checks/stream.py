@@ -18,6 +18,7 @@ from lakeward.spec.checks.real_time import real_time_findings
 from lakeward.spec.checks.reference_files import reference_findings
 from lakeward.spec.checks.secrets import looks_secret, secrets
 from lakeward.spec.checks.sources import file_source_findings, socket_findings, table_source_findings
+from lakeward.spec.model import iceberg_properties
 from lakeward.spec.model.stream import SINGLE, StreamSpec
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
@@ -194,9 +195,15 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         yield Finding(("quarantine", "table"), "quarantine and sink are the same table", str(spec.sink.table))
     if spec.sink.iceberg:
         at: Path_ = ("sink", "iceberg")
-        for key, value in spec.sink.iceberg.properties.items():
+        given = spec.sink.iceberg.properties
+        unreadable = iceberg_properties.unreadable(given)
+        for key, value in given.items():
+            place = (*at, "properties", key)
             if refused := property_refusal(key, value):
-                yield Finding((*at, "properties", key), refused, value, key=True)
+                yield Finding(place, refused, value, key=True)
+            elif key in unreadable:
+                said = f"Iceberg cannot read it: {iceberg_properties.words(given, [key])}"
+                yield Finding(place, said, value, tuple(iceberg_properties.WORDS.get(key, ())))
         seen: dict[tuple[str, str], str] = {}
         for index, field in enumerate(spec.sink.iceberg.partition_by):
             if field.kind in seen:

@@ -135,8 +135,9 @@ class FilesSource(SpecModel):
     max_files_per_trigger: PositiveInt
     """Maximum number of files per batch."""
     after: Literal["keep", "archive", "delete"] = "keep"
-    """What happens to a file after it has landed: `archive` moves it to `<folder>.archived`. No table may name
-    the files of the folder (`add_files`), unless they are kept: it would lose them."""
+    """What happens to a file after it has landed: `archive` moves it to `<folder>.archived`. A file that a
+    table of this deployment names (`add_files`) is not touched, and blocks the stream. Tables of catalogs that the
+    deployment does not have cannot be seen: keep files that they name."""
 
     @model_validator(mode="after")
     def _columns_of_a_format(self) -> Self:

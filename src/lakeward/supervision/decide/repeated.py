@@ -22,5 +22,12 @@ def next_step(cause: Cause | None, stream: str) -> str | None:
                 f"give its driver more memory (resources: {{driver_memory: 2g}} in conf/streams/{stream}.yaml; of a"
                 f" shared driver: memory of its entry under drivers: in conf/lakeward.yaml), {then}"
             )
+        case Cause.NO_FILE_SYSTEM:
+            return (
+                "correct the path that the error names (a path of the spec, a property of the table such as "
+                "write.data.path, the warehouse), or set up the object store: catalog: {connection: ..} in "
+                "conf/lakeward.yaml (docs/how-to/land-on-s3.md); "
+                f"then: lakeward deploy; lakeward streams start {stream}"
+            )
         case _:
             return None

@@ -103,8 +103,11 @@ def next_attempt(
 def _must_repeat(cause: Cause | None, same_batch_failures: int, same_failures: int) -> bool:
     """Whether the error depends on the stream alone and was seen often enough to say so.
 
-    A plan is the same for every batch. Memory is compared by batch: another batch may fit.
+    A plan is the same for every batch. Memory is compared by batch: another batch may fit. A table that cannot be
+    written may be mended by somebody else meanwhile, so it is tried as often as a batch.
     """
+    if cause is Cause.NOT_RECORDS:
+        return same_batch_failures >= POISON_ATTEMPTS
     if cause is Cause.PLAN_SIZE:
         return max(same_batch_failures, same_failures) >= REPEATED_ATTEMPTS
     return cause is Cause.OUT_OF_MEMORY and same_batch_failures >= REPEATED_ATTEMPTS

@@ -108,7 +108,7 @@ _BLOCKED = {
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
     "foreign-checkpoint", "wap-off", "property-unreadable", "no-domains", "mode-changed", "unlogged", "file-unfit",
-    "log-missing", "source-rewritten", "state-unfit",
+    "files-of-a-table", "log-missing", "source-rewritten", "state-unfit",
 )  # fmt: skip
 
 

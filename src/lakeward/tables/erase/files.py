@@ -27,7 +27,8 @@ from lakeward.connectors.iceberg import fence
 from lakeward.platform.errors import Fenced, Refused, expect
 from lakeward.platform.failures import FailureClass, classify
 from lakeward.spec.sql.names import dotted
-from lakeward.tables.erase.settings import other_format, unusable, way_out
+from lakeward.tables.erase import settings
+from lakeward.tables.erase.settings import other_format, unusable
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.facts import gc_disabled
 from lakeward.tables.guard.location_overlap import PLACES
@@ -73,11 +74,11 @@ def obstacle(table: Table) -> str:
     computed = not all(isinstance(field.transform, known) for field in table.spec().fields)
     for file in _entries(table):
         if computed and file.content == DataFileContent.DATA and file.spec_id != table.spec().spec_id:
-            return "it has files of an earlier partitioning: rewrite them into the current one first"
+            return f"it has files {settings.EARLIER}"
         if why := _values_in(file):
             return why
         if file.content == DataFileContent.DATA and file.file_format != FileFormat.PARQUET:
-            return f"it has files of {file.file_format}; Parquet is rewritten"
+            return f"it has files of {file.file_format.value}; {settings.PARQUET}"
     return ""
 
 
@@ -88,9 +89,9 @@ def unwritable(table: Table, files: set[str]) -> str:
     for spec_id in {task.file.spec_id for task in _tasks(table, files)}:
         placed = [] if spec_id == current.spec_id else current.fields  # its rows are placed by the current spec
         if any(field.source_id not in fields for field in (*table.specs()[spec_id].fields, *placed)):
-            return "files with such rows are partitioned by a column that was dropped: rewrite them without it first"
+            return f"files with such rows are {settings.DROPPED}"
         if placed and ambiguous:  # in format version 1 a field that was dropped and added again is there twice
-            return "files with such rows are of an earlier partitioning: rewrite them into the current one first"
+            return f"files with such rows are {settings.EARLIER}"
     return ""
 
 
@@ -99,9 +100,9 @@ def _values_in(file: DataFile) -> str:
     from pyiceberg.manifest import DataFileContent
 
     if file.content == DataFileContent.EQUALITY_DELETES:
-        return "it has equality deletes, which contain values of rows"
+        return f"it has {settings.EQUALITY}"
     if file.content == DataFileContent.POSITION_DELETES and set(file.value_counts or ()) - _OF_POSITIONS:
-        return "it has position deletes that contain the deleted rows"
+        return f"it has {settings.WITH_ROWS}"
     return ""
 
 
@@ -187,7 +188,7 @@ def rewrite(
             name = dotted(table.name())
             raise Refused(
                 f"Rows of {name} were not erased: another writer changed the table meanwhile",
-                why=why, next=way_out(table), code="LW-3484",
+                why=why, next=settings.way_out(table, why), code="LW-3484",
             ) from error  # fmt: skip
     raise _contention(load())
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lakeward.connectors.iceberg.qualified import prefix_of
+from lakeward.connectors.iceberg.qualified import prefix_of, procedure
 from lakeward.platform.text import word
 from lakeward.spec.sql.names import dotted
-from lakeward.spec.sql.statements import call_name, quote_text
+from lakeward.spec.sql.statements import argument, call_name, quote_text
 from lakeward.tables.facts import gc_disabled
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ _FLAGS: Final = (
 _CODEC: Final = "write.parquet.compression-codec"
 _LARGEST: Final = 2**63 - 1
 FORMAT: Final = "write.format.default"
+EARLIER: Final = "of an earlier partitioning: rewrite them into the current one first"
+DROPPED: Final = "partitioned by a column that was dropped: rewrite them without it first"
+EQUALITY: Final = "equality deletes, which contain values of rows"
+WITH_ROWS: Final = "position deletes that contain the deleted rows"
+PARQUET: Final = "Parquet is rewritten"
+_OF_FILES: Final = (EARLIER, DROPPED, EQUALITY, WITH_ROWS, PARQUET)
+"""Why rows cannot be erased from files as they are: one rewrite of all files makes others, and the old ones expire."""
 
 
 def unusable(table: Table) -> str:
@@ -60,8 +67,12 @@ def unusable(table: Table) -> str:
     return ""
 
 
-def way_out(table: Table) -> str:
-    """The next command for a table whose rows cannot be erased."""
+def way_out(table: Table, why: str = "") -> str:
+    """The next command for a table whose rows cannot be erased.
+
+    Args:
+        why: the obstacle.
+    """
     name = dotted(table.name())
     place = call_name(name, prefix_of(table))
     if table.metadata.format_version > 2:
@@ -75,6 +86,15 @@ def way_out(table: Table) -> str:
         return f"lakeward sql --write {word(allow)}   if no other table has its files; then repeat the command"
     found = _odd(table.properties)
     odd = FORMAT if other_format(table.properties) else found[0] if found is not None else ""
+    if not odd and any(each in why for each in _OF_FILES):
+        options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+        call = procedure("rewrite_data_files", name, prefix_of(table))
+        rewrite = f"{call}(table => {argument(name)}, options => {options})"
+        return (
+            f"lakeward sql --write {word(rewrite)}   makes Parquet files of the current partitioning, without deletes; "
+            f"then: lakeward tables maintain {word(name)} --actions expire   once the earlier snapshots are older than "
+            "expire.older_than of its policy; then repeat the command"
+        )
     if not odd:
         return f"lakeward tables why {word(name)}"
     unset = f"ALTER TABLE {place} UNSET TBLPROPERTIES ({quote_text(odd)})"

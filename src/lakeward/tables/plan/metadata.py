@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import count, listed
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.model.policy import Manifests, Metadata
 from lakeward.tables.facts import TableFacts, gc_disabled
 from lakeward.tables.plan.model import Action, History, NotPlanned
@@ -38,7 +38,7 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     Only properties that are not set are set: an existing value is a decision. One that cannot be read is none: commits
     fail. It is set to what Iceberg can read, alone and first.
     """
-    wrong = properties.unreadable(facts.properties)
+    wrong = properties.unreadable(facts.properties, facts.location)
     said = properties.words(facts.properties, wrong)
     if not policy.enabled:
         return NotPlanned("metadata", f"{f'{said}; not mended: ' if wrong else ''}switched off by policy")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakeward.connectors.delta import properties as delta_properties
-from lakeward.connectors.iceberg import properties
 from lakeward.platform.text import minute
+from lakeward.spec.model import iceberg_properties as properties
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact

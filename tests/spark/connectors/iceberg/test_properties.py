@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg import jvm, properties
+from lakeward.connectors.iceberg import jvm
+from lakeward.connectors.iceberg.writer import IcebergWriter
+from lakeward.platform.errors import Blocked
+from lakeward.spec.model import iceberg_properties as properties
 
 CODEC, PAGES = "write.manifest.compression-codec", "write.parquet.page-version"
 RIGHT = [(name, value) for name in (CODEC, PAGES) for value in properties.WORDS[name]] + [
@@ -14,7 +17,16 @@ RIGHT = [(name, value) for name in (CODEC, PAGES) for value in properties.WORDS[
     ("write.parquet.page-row-limit", "1"),
     ("write.parquet.row-group-check-max-record-count", "100"),
 ]
+RIGHT += [
+    ("write.parquet.compression-level", "-5"),
+    ("write.parquet.compression-level", " 3"),
+    ("write.avro.compression-level", "x"),  # of another format
+]
 WRONG = [
+    ("write.parquet.compression-level", "x"),
+    ("write.parquet.compression-level", ""),
+    ("write.data.path", ""),
+    ("write.data.path", "file:rel"),
     (PAGES, "v9"),
     (PAGES, "V1"),
     (CODEC, "foo"),
@@ -38,6 +50,25 @@ def test_a_value_is_right_if_iceberg_writes_with_it(spark: Any, namespace: str, 
     else:
         rows.append()
         assert (name, value) in RIGHT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("write.location-provider.impl", "no.such.Provider"), ("write.folder-storage.path", "/lake/x")]
+)
+def test_a_table_without_a_place_for_its_files_is_named_with_the_way_out(
+    spark: Any, namespace: str, name: str, value: str
+) -> None:
+    table = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE lake.{table} (id BIGINT) USING iceberg")
+    writer = IcebergWriter(spark, "s", table, "s")
+    writer.load(spark)
+    spark.sql(f"ALTER TABLE lake.{table} SET TBLPROPERTIES ('{name}'='{value}')")
+    with pytest.raises(Blocked, match=f"by {name}: ") as blocked:
+        writer.load(spark)
+    assert blocked.value.reason == "property-unreadable"
+    spark.sql(blocked.value.next.split("--write ")[1].split("   ")[0].strip("'\"").replace("'\"'\"'", "'"))
+    writer.load(spark)
+    spark.range(2).writeTo(f"lake.{table}").append()
 
 
 def test_a_name_within_another_one_or_in_a_value_is_no_property(spark: Any, namespace: str) -> None:

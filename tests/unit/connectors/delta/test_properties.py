@@ -40,6 +40,25 @@ def test_a_value_that_cannot_be_read_is_named_with_what_is_valid(name: str, valu
     assert not properties.unreadable({name: mended}), "what is set instead can be read"
 
 
+def test_a_negative_retention_stops_vacuum_alone() -> None:
+    odd = {FILES: "-5 days"}
+    assert properties.unreadable(odd) == {FILES: properties.KEPT}
+    assert properties.stopping(odd, "expire") == odd
+    assert properties.stopping(odd, "land") == properties.stopping(odd, "compact") == {}
+    assert properties.stopping({FILES: "-5 months"}, "land"), "that is no interval for Delta"
+
+
+def test_what_only_its_owner_may_set_right_is_not_offered_to_a_command() -> None:
+    coordinator, constraint = "delta.coordinatedCommits.commitCoordinator-preview", "delta.constraints.odd"
+    odd = {coordinator: "no", "delta.coordinatedCommits.tableConf-preview": "no"}
+    assert properties.stopping(odd, "land") == odd
+    assert properties.unreadable(odd) == {"delta.coordinatedCommits.tableConf-preview": "{}"}
+    for name in (coordinator, constraint):
+        said = properties.words({name: "n >"})
+        assert said.startswith(f"{name} is 'n >'; valid is ")
+        assert f"set {name} right" in properties.mended_by("n.t", {name: "n >"})
+
+
 def test_what_can_be_read_or_is_not_read_stops_nothing() -> None:
     plain = {
         "delta.appendOnly": "TRUE", INTERVAL: "100", FILES: "interval 1 week", "delta.columnMapping.mode": "Name",

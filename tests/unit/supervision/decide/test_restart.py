@@ -108,6 +108,8 @@ def test_every_class_has_an_answer(kind: FailureClass) -> None:
         (Cause.OUT_OF_MEMORY, 0, 2, False),  # no batch ran: another stream of the driver may have needed the memory
         (Cause.OUT_OF_MEMORY, 2, 2, True),
         (Cause.EXECUTOR, 2, 2, False),
+        (Cause.NOT_RECORDS, 2, 2, False),
+        (Cause.NOT_RECORDS, 3, 3, True),
         (None, 2, 2, False),
     ],
 )

@@ -67,9 +67,30 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"write.{act}.isolation-level": ("serializable", "snapshot") for act in ("delete", "update", "merge")},
 }  # fmt: skip
 """A property of a word -> those that Iceberg knows, its default first."""
+PLACES: Final[Mapping[str, str]] = {"write.data.path": "data", "write.metadata.path": "metadata"}
+"""Where files are written -> the folder below the table's location that is Iceberg's default. Iceberg takes a relative
+path for one below the folder of the process, and writes there."""
+PLACED_BY: Final = ("write.location-provider.impl", "write.object-storage.path", "write.folder-storage.path")
+"""Properties by which Iceberg may fail to make what says where files go: a class, and two that it reads no more."""
+LEVELS: Final[Mapping[str, Mapping[str, tuple[str, ...] | range]]] = {
+    "parquet": {
+        "zstd": range(-(2**31), 2**31),
+        "gzip": (
+            "DEFAULT_COMPRESSION", "NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN",
+            "EIGHT", "BEST_COMPRESSION",
+        ),
+    },
+    "avro": {"gzip": range(-1, 10), "zstd": range(-(2**31), 2**31)},
+}  # fmt: skip
+"""Format -> codec -> the values of `write.<format>.compression-level`. Other codecs do not read it."""
+_FORMAT: Final = "write.format.default"
+_CODECS: Final = {"parquet": "zstd", "avro": "gzip"}
+_LEVELS: Final = {"zstd": "3", "gzip": "9"}  # Iceberg's, of Parquet and Avro
+_ABSOLUTE: Final = re.compile(r"(?:/|[A-Za-z][A-Za-z0-9+.-]*:/).*", re.DOTALL)
 _CASE_COUNTS: Final = "write.parquet.page-version"
 OF_MERGES: Final = tuple(name for name in WORDS if name.startswith("write.merge."))
-PARSED: Final = (*NUMBERS, *WORDS)
+_OF_FILES: Final = (*PLACES, *(f"write.{kind}.compression-level" for kind in LEVELS))
+PARSED: Final = (*NUMBERS, *WORDS, *_OF_FILES, *(f"write.{kind}.compression-codec" for kind in _CODECS))
 """Those that an append may read."""
 _INTS: Final = frozenset({
     "commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms",
@@ -96,12 +117,46 @@ _BOTH: Final = frozenset(["y", "yes", "t", "true", "on", "1", "n", "no", "f", "f
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
-def unreadable(properties: Mapping[str, str]) -> dict[str, str]:
-    """Each property that cannot be read -> Iceberg's default for a number or a word, what it reads for a switch."""
-    return _plain(properties) | {
-        **{name: NUMBERS[name] for name in NUMBERS if _beyond(name, properties.get(name))},
-        **{name: known[0] for name, known in WORDS.items() if not _known(name, properties.get(name, known[0]))},
-    }
+def unreadable(properties: Mapping[str, str], location: str = "") -> dict[str, str]:
+    """Each property that cannot be read -> Iceberg's default for a number or a word, what it reads for a switch.
+
+    Args:
+        location: the table's, below which a path that cannot be read is set to Iceberg's default.
+    """
+    return (
+        _plain(properties)
+        | _levels(properties)
+        | {
+            **{
+                name: f"{location.rstrip('/')}/{folder}"
+                for name, folder in PLACES.items()
+                if _wrong(properties.get(name), _absolute)
+            },
+            **{name: NUMBERS[name] for name in NUMBERS if _beyond(name, properties.get(name))},
+            **{name: known[0] for name, known in WORDS.items() if not _known(name, properties.get(name, known[0]))},
+        }
+    )
+
+
+def _levels(properties: Mapping[str, str]) -> dict[str, str]:
+    """The level of compression of the files that are written, if the codec cannot read it -> the codec's default."""
+    kind = properties.get(_FORMAT, "parquet").lower()
+    name, codec = f"write.{kind}.compression-level", _codec(properties, kind)
+    value, valid = properties.get(name), LEVELS.get(kind, {}).get(codec)
+    if value is None or valid is None:
+        return {}
+    if isinstance(valid, range):
+        fits = _number(value.strip()) and int(value) in valid
+        return {} if fits else {name: _LEVELS[codec]}
+    return {} if value in valid else {name: valid[0]}
+
+
+def _codec(properties: Mapping[str, str], kind: str) -> str:
+    return properties.get(f"write.{kind}.compression-codec", _CODECS.get(kind, "")).lower()
+
+
+def _absolute(value: str) -> bool:
+    return _ABSOLUTE.fullmatch(value) is not None
 
 
 def _known(name: str, value: str) -> bool:
@@ -142,7 +197,7 @@ def _of_appends(name: str) -> bool:
 
 def words(properties: Mapping[str, str], wrong: Iterable[str]) -> str:
     """What is wrong with these properties: `commit.retry.num-retries is 'x', which is no whole number`."""
-    return "; ".join(f"{name} is {properties[name]!r}, which is {_valid(name, properties[name])}" for name in wrong)
+    return "; ".join(f"{name} is {properties[name]!r}, which is {_valid(name, properties)}" for name in wrong)
 
 
 def check(table: str, properties: Mapping[str, str], what: str) -> None:
@@ -181,7 +236,14 @@ def _switch(value: str) -> bool:
     return value.lower() in _BOTH
 
 
-def _valid(name: str, value: str) -> str:
+def _valid(name: str, properties: Mapping[str, str]) -> str:
+    value = properties[name]
+    if name in PLACES:
+        return "no absolute path or URL"
+    if name.endswith(".compression-level"):
+        kind = name.split(".")[1]
+        valid = LEVELS[kind].get(_codec(properties, kind), ())
+        return "no whole number that its codec reads" if isinstance(valid, range) else f"none of {', '.join(valid)}"
     if name in WORDS:
         return f"none of {', '.join(WORDS[name])}"
     if name not in NUMBERS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.connectors.iceberg import properties
 from lakeward.platform.errors import Refused
+from lakeward.spec.model import iceberg_properties as properties
 
 RETRIES, OLD = "commit.retry.num-retries", "write.metadata.delete-after-commit.enabled"
 MERGE, SPLIT = "commit.manifest-merge.enabled", "read.split.target-size"
@@ -25,6 +25,44 @@ def test_a_number_that_cannot_be_read_is_named_with_its_value(value: str) -> Non
 @pytest.mark.parametrize("value", ["0", "-1", "10", "2147483647"])
 def test_a_number_is_what_its_owner_decided(value: str) -> None:
     assert not properties.unreadable({RETRIES: value})
+
+
+@pytest.mark.parametrize("value", ["", "rel/x", "file:rel", " /lake", "x/y"])
+def test_a_path_that_is_not_absolute_stops_commits(value: str) -> None:
+    for name, folder in properties.PLACES.items():
+        assert properties.unreadable({name: value}, "s3://lake/n/t/") == {name: f"s3://lake/n/t/{folder}"}
+        said = properties.stop_commits({name: value})
+        assert said == f"{name} is {value!r}, which is no absolute path or URL"
+    for right in ("/lake/x", "file:/lake", "file:///lake", "s3://bucket/x", "hdfs://h:9/x"):
+        assert not properties.stop_commits(dict.fromkeys(properties.PLACES, right))
+
+
+PARQUET, AVRO = "write.parquet.compression-", "write.avro.compression-"
+
+
+@pytest.mark.parametrize(
+    ("given", "mended"),
+    [
+        ({PARQUET + "level": "x"}, {PARQUET + "level": "3"}),
+        ({PARQUET + "level": ""}, {PARQUET + "level": "3"}),
+        ({PARQUET + "level": "3.5"}, {PARQUET + "level": "3"}),
+        ({PARQUET + "level": " 3"}, {}),
+        ({PARQUET + "level": "-5"}, {}),
+        ({PARQUET + "codec": "GZIP", PARQUET + "level": "5"}, {PARQUET + "level": "DEFAULT_COMPRESSION"}),
+        ({PARQUET + "codec": "gzip", PARQUET + "level": "BEST_SPEED"}, {}),
+        ({PARQUET + "codec": "snappy", PARQUET + "level": "x"}, {}),
+        ({"write.format.default": "avro", AVRO + "level": "x"}, {AVRO + "level": "9"}),
+        ({"write.format.default": "avro", AVRO + "level": "99"}, {AVRO + "level": "9"}),
+        ({"write.format.default": "avro", AVRO + "codec": "zstd", AVRO + "level": "x"}, {AVRO + "level": "3"}),
+        ({"write.format.default": "avro", AVRO + "codec": "snappy", AVRO + "level": "x"}, {}),
+        ({"write.format.default": "orc", PARQUET + "level": "x", "write.orc.compression-level": "x"}, {}),
+        ({AVRO + "level": "x"}, {}),
+    ],
+)  # fmt: skip
+def test_a_level_of_compression_is_what_the_codec_in_use_reads(given: dict[str, str], mended: dict[str, str]) -> None:
+    """As Iceberg wrote, or failed to, with each: tests/spark/connectors/iceberg/test_properties.py has some."""
+    assert properties.unreadable(given) == mended
+    assert bool(properties.stop_commits(given)) == bool(mended)
 
 
 def test_a_switch_is_what_pyiceberg_reads() -> None:
