@@ -27,7 +27,8 @@ from lakeward.platform.runtime import Lake, Runtime
 from lakeward.telemetry import failpoints, logs
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "faults"))  # of the tests, which have writer and server
-from rest_fence_program import ROWS, SCHEMA, STREAM, Planned, object_store, started
+import object_store
+from rest_fence_program import ROWS, SCHEMA, STREAM, Planned, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

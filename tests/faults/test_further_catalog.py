@@ -47,9 +47,7 @@ expectations:
 
 
 EMBEDDED, HIVE = "embedded", "hive"
-NIGHT = pytest.mark.campaign(
-    held_by="test_a_further_catalog_is_landed_in_read_from_checked_maintained_and_audited"
-)
+NIGHT = pytest.mark.campaign(held_by="test_a_further_catalog_is_landed_in_read_from_checked_maintained_and_audited")
 
 
 @contextmanager
