@@ -90,6 +90,7 @@ def steps(base: int, folder: Path) -> list[Step]:
         script("schedules planted", "--planted", results=False),
         script("real_schedules", "--first", str(base)),
         script("rest_schedules", "--first", str(base), "--seeds", "60"),
+        script("rest_schedules handlers", "--server", "handlers", "--first", str(base), "--seeds", "30"),
         script("publications planted", "--planted", results=False),
         script("publications", "--first", str(WIDER + base % 700), "--seeds", "100"),
         script("publications v3", "--first", str(TRACED + base), "--seeds", "20"),
