@@ -6,6 +6,7 @@ that stands in the results is not run again.
 
     python tests/faults/exactly_once.py --seeds 0-44 --rest 1-5
 
+`--on rest` has the tables of Iceberg in a REST catalog, of Iceberg's own handlers, with results of its own.
 `--rest` are the seeds of what is not a kill: zombies, mischief behind a stream's back, a bad network, an object store
 that hangs or whose answers are lost, a REST catalog that does so or refuses the login for a while, and a stream written
 by hand, whose known double must be found.
@@ -21,6 +22,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +37,20 @@ from exactly_once_rest import RestCatalog
 from exactly_once_round import Rounds
 from exactly_once_store import Store
 from exactly_once_streams import ALL, BY_NAME, Kind
+from exactly_once_zombies import KINDS as ZOMBIES
 from exactly_once_zombies import Zombies
 from world import World, on_stack
 
 from lakeward.platform.runtime import Home
 
-RESULTS = ROOT / "docs" / "explanation" / "exactly-once.jsonl"
+sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
+import reference_rest
+
+RESULTS = {
+    "embedded": ROOT / "docs" / "explanation" / "exactly-once.jsonl",
+    "rest": ROOT / "docs" / "explanation" / "exactly-once-rest.jsonl",
+}
+"""Catalog -> where its results are."""
 REST = ("mischief", "zombie", "network", "store", "catalog", "native")
 TOGETHER = 5
 """Rounds on the same streams; then new ones begin at batch 0."""
@@ -58,15 +70,16 @@ def steps_of(seed: int, kinds: Sequence[Kind]) -> dict[str, str]:
 class Trials:
     """Runs what is missing in one world, and keeps each trial as soon as it is known."""
 
-    def __init__(self, world: World, results: Path) -> None:
+    def __init__(self, world: World, results: Path, kinds: Sequence[Kind]) -> None:
         self._world, self._results = world, results
+        self._zombies = [kind for kind in ZOMBIES if kind in kinds]
         self._maintenance = Maintenance(world.runtime, world.folder / "maintenance")
 
     def rest(self, kind: str, seed: int) -> None:
         """Trials that are no kills."""
         began = time.monotonic()
         runs: dict[str, Callable[[int], list[dict[str, Any]]]] = {
-            "zombie": Zombies(self._world, self._maintenance).run,
+            "zombie": partial(Zombies(self._world, self._maintenance).run, kinds=self._zombies),
             "mischief": Mischiefs(self._world, self._maintenance).run,
             "network": Network(self._world).run,
             "store": Store(self._world).run,
@@ -127,31 +140,40 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=seeds, default=seeds("0-44"), help="rounds of kills, e.g. 0-44 or 1,4,7-9")
     parser.add_argument("--rest", type=seeds, default=seeds("1-5"), help="seeds of what is no kill")
     parser.add_argument("--kinds", default=",".join(REST), help="what of the rest, with commas between")
+    parser.add_argument("--on", choices=list(RESULTS), default="embedded", help="the catalog of the tables")
     parser.add_argument("--streams", default=",".join(BY_NAME), help="by name, with commas between")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
+    parser.add_argument("--results", type=Path, help="JSON lines; what is there is not run again")
     parser.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "exactly-once")
     parser.add_argument("--plant", choices=["replay", "skip"], help="take a guard away; give results of their own")
     options = parser.parse_args(argv)
-    if options.plant and options.results == RESULTS:
+    results = options.results or RESULTS[options.on]
+    if options.plant and options.results is None:
         parser.error("--plant needs --results FILE: what is planted is no result")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
     kinds = [BY_NAME[name] for name in options.streams.split(",")]
-    lines = known(options.results)
+    if options.on == "rest":
+        kinds = [kind for kind in kinds if kind.sink == "iceberg"]
+    lines = known(results)
     missing = [seed for seed in options.seeds if any(f"{seed}/{kind.name}" not in lines for kind in kinds)]
     begun = {str(name).partition("/")[0] for name in lines}
     rest = [(kind, seed) for seed in options.rest for kind in options.kinds.split(",") if f"{kind} {seed}" not in begun]
     if options.plant:
         rest = []
     if missing or rest:
-        with on_stack(Home(options.home)) as make:
-            trials = Trials(make(options.home / f"{int(time.time())}"), options.results)
+        folder = options.home / f"{int(time.time())}"
+        with on_stack(Home(options.home)) as make, ExitStack() as ended:
+            world = make(folder)
+            if options.on == "rest":
+                lake = ended.enter_context(reference_rest.on_disk(folder / "rest", folder / "tables"))
+                world = replace(world, runtime=world.runtime.model_copy(update={"lake": lake}))
+            trials = Trials(world, results, kinds)
             try:
                 for kind, seed in rest:
                     trials.rest(kind, seed)
                 trials.rounds(missing, kinds, options.plant)
             finally:
                 trials.close()
-        lines = known(options.results)
+        lines = known(results)
     print(table(list(lines.values())))
     bad = [name for name, line in lines.items() if not line["ok"]]
     print(f"{len(lines)} trials, {len(bad)} did not hold")

@@ -98,6 +98,7 @@ def steps(base: int, folder: Path) -> list[Step]:
         script("maintenance", "--first", str(base)),
         script("campaign", "--seeds", span(10)),
         script("exactly_once", "--seeds", span(45), "--rest", span(5)),
+        script("exactly_once rest", "--on", "rest", "--seeds", span(9), "--rest", span(1), "--kinds", "zombie"),
         script("delta_s3_races", "--seed", str(base)),
         script("duplicates", "--seeds", span(200), "--heavy", str(base + 9)),
         script("kills", "--seeds", span(50)),

@@ -17,6 +17,7 @@ import java.util.Properties;
 import java.util.UUID;
 import java.util.concurrent.Executors;
 import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -73,7 +74,7 @@ public class ReferenceRest {
         catalog.initialize("reference", properties);
         Field io = InMemoryCatalog.class.getDeclaredField("io"); // which is in memory, too
         io.setAccessible(true);
-        io.set(catalog, CatalogUtil.loadFileIO("org.apache.iceberg.aws.s3.S3FileIO", properties, null));
+        io.set(catalog, CatalogUtil.loadFileIO("org.apache.iceberg.io.ResolvingFileIO", properties, new Configuration()));
     }
 
     public static void main(String[] args) throws IOException, ReflectiveOperationException {

@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,34 +109,47 @@ class Reference:
 
 @contextmanager
 def running(folder: Path, *, life_s: float = 3600.0) -> Iterator[Reference]:
-    """The catalog, ended whatever happens.
+    """The catalog with its files on an object store, ended whatever happens.
 
     Args:
         life_s: how long vended credentials are valid; they say so.
     """
-    port = ports.any_free()
     with assumed_role.running(folder / "s3", Vending) as store:
-        server = _launch(folder, port, store, life_s)
-        made = Reference(port, store, server, folder)
-        try:
-            _wait(made)
-            yield made
-        finally:
-            server.kill()
-            server.wait()
+        files = {"s3.endpoint": store.endpoint, "s3.path-style-access": "true", "client.region": REGION}
+        given = {
+            "warehouse": f"s3://{BUCKET}",
+            "s3.access-key-id": SERVER,
+            "s3.secret-access-key": "s",
+            "server.life-ms": str(int(life_s * 1000)),
+            **files,
+            **{f"server.override.{name}": value for name, value in files.items()},
+        }
+        with _served(folder, given) as (port, server):
+            yield Reference(port, store, server, folder)
 
 
-def _launch(folder: Path, port: int, store: Store, life_s: float) -> subprocess.Popen[bytes]:
-    files = {"s3.endpoint": store.endpoint, "s3.path-style-access": "true", "client.region": REGION}
-    given = {
-        "warehouse": f"s3://{BUCKET}",
-        "s3.access-key-id": SERVER,
-        "s3.secret-access-key": "s",
-        "server.port": str(port),
-        "server.life-ms": str(int(life_s * 1000)),
-        **files,
-        **{f"server.override.{name}": value for name, value in files.items()},
-    }
+@contextmanager
+def on_disk(folder: Path, warehouse: Path) -> Iterator[Lake]:
+    """The catalog with its files on this machine's disk: it vends nothing."""
+    with _served(folder, {"warehouse": str(warehouse), "server.life-ms": "1"}) as (port, _):
+        uri = f"http://{ports.HOST}:{port}"
+        yield Lake(warehouse=str(warehouse), properties={"type": "rest", "uri": uri, "warehouse": str(warehouse)})
+
+
+@contextmanager
+def _served(folder: Path, given: Mapping[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    port = ports.any_free()
+    server = _launch(folder, {**given, "server.port": str(port)})
+    try:
+        _wait(port, server, folder / "log")
+        yield port, server
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _launch(folder: Path, given: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{name}={value}\n" for name, value in given.items())
     config = private.write(folder / "catalog.properties", text)
     java = find_java().binary
@@ -154,9 +167,8 @@ def _launch(folder: Path, port: int, store: Store, life_s: float) -> subprocess.
         )
 
 
-def _wait(made: Reference) -> None:
+def _wait(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + START_S
-    while not ports.answers(made.port):
-        log = (made.folder / "log").read_text(errors="replace")[-3000:]
-        assert made.server.poll() is None and time.monotonic() < end, log
+    while not ports.answers(port):
+        assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
         time.sleep(0.2)

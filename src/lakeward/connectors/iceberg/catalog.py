@@ -89,7 +89,8 @@ def environment(lake: Lake, jars_at: Path | None = None) -> dict[str, str]:
     """
     variables = variables_of(lake)
     if found := libraries(lake, jars_at):
-        variables[_CLASSPATH] = os.pathsep.join(str(jar) for jar in found)
+        given = filter(None, os.environ.get(_CLASSPATH, "").split(os.pathsep))  # of a Spark without Hadoop, for example
+        variables[_CLASSPATH] = os.pathsep.join(dict.fromkeys([*given, *map(str, found)]))
     return variables
 
 
