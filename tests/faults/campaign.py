@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))  # of the tests, which alone have it on their path
 RESULTS = ROOT / "docs" / "explanation" / "faults.jsonl"
 
 

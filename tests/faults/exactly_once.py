@@ -36,15 +36,13 @@ from exactly_once_network import Network
 from exactly_once_rest import RestCatalog
 from exactly_once_round import Rounds
 from exactly_once_store import Store
-from exactly_once_streams import ALL, BY_NAME, Kind
+from exactly_once_streams import BY_NAME, Kind
 from exactly_once_zombies import KINDS as ZOMBIES
 from exactly_once_zombies import Zombies
+from reference_rest import on_disk
 from world import World, on_stack
 
 from lakeward.platform.runtime import Home
-
-sys.path.append(str(Path(__file__).parents[1] / "support"))  # of the tests, which alone have it on their path
-import reference_rest
 
 RESULTS = {
     "embedded": ROOT / "docs" / "explanation" / "exactly-once.jsonl",
@@ -124,11 +122,11 @@ class Trials:
             print(f"{line['seed']}: {told}{'' if line['ok'] else ' FAILED ' + '; '.join(line['problems'])}", flush=True)
 
 
-def table(lines: Sequence[Mapping[str, Any]]) -> str:
+def table(lines: Sequence[Mapping[str, Any]], kinds: Sequence[Kind]) -> str:
     """How many trials each cell has."""
     counts = Counter((line["stream"], line["cell"]) for line in lines if "cell" in line)
     said = []
-    for kind in ALL:
+    for kind in kinds:
         cells = ", ".join(f"{step} {counts[kind.name, step]}" for step in kind.steps)
         said.append(f"{kind.name}: {cells}; elsewhere {counts[kind.name, 'none']}")
     return "\n".join(said)
@@ -164,7 +162,7 @@ def main(argv: list[str] | None = None) -> int:
         with on_stack(Home(options.home)) as make, ExitStack() as ended:
             world = make(folder)
             if options.on == "rest":
-                lake = ended.enter_context(reference_rest.on_disk(folder / "rest", folder / "tables"))
+                lake = ended.enter_context(on_disk(folder / "rest", folder / "tables"))
                 world = replace(world, runtime=world.runtime.model_copy(update={"lake": lake}))
             trials = Trials(world, results, kinds)
             try:
@@ -174,7 +172,7 @@ def main(argv: list[str] | None = None) -> int:
             finally:
                 trials.close()
         lines = known(results)
-    print(table(list(lines.values())))
+    print(table(list(lines.values()), kinds))
     bad = [name for name, line in lines.items() if not line["ok"]]
     print(f"{len(lines)} trials, {len(bad)} did not hold")
     return 1 if bad else 0

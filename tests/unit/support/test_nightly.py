@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import nightly
@@ -32,6 +34,13 @@ def test_every_campaign_has_results_of_its_own_in_the_nights_folder(tmp_path: Pa
     assert len(kept) == len(set(kept)) >= 10
     assert all(Path(each).parent == tmp_path for each in kept)
     assert [step for step in found if step.words[0].endswith(".py") and not Path(step.words[0]).exists()] == []
+
+
+def test_every_script_of_the_night_starts_by_itself(tmp_path: Path) -> None:
+    """Without the path of the tests, as the night starts it."""
+    scripts = sorted({step.words[0] for step in steps(1234, tmp_path) if step.words[0].endswith(".py")})
+    started = [subprocess.Popen([sys.executable, each, "--help"], stdout=subprocess.DEVNULL) for each in scripts]
+    assert {script: each.wait(120) for script, each in zip(scripts, started, strict=True)} == dict.fromkeys(scripts, 0)
 
 
 def test_an_unknown_step_is_refused(tmp_path: Path) -> None:
