@@ -101,6 +101,7 @@ def test_a_file_elsewhere_is_refused_in_words(lake: SharedLake, server: Referenc
     with pytest.raises(SpecError, match="refused access") as refused:
         files_of(lake.runtime.lake, loaded).content(f"s3://{BUCKET}/elsewhere/file")
     assert "as the catalog's credentials of the table" in (refused.value.why or "")
+    assert (refused.value.next or "").startswith("correct what the catalog allows this login")
     server.store.refused.clear()
 
 

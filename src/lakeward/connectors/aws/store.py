@@ -197,7 +197,8 @@ def _kind(system: Any, bucket: str) -> Any:
 def _error(account_: Account, place: str, message: str, keys: str = "") -> LakewardError:
     """The error for a message of the store. The message may repeat the key's id, never its secret."""
     code = message.partition("AWS Error ")[2].split(" ", 1)[0] or "no answer"
-    server, keys = account_.endpoint or ("its server" if keys else "AWS"), keys or account_.where
+    vended, keys = bool(keys), keys or account_.where
+    server = account_.endpoint or ("its server" if vended else "AWS")
     at = f"{place} at {server}"
     if code == "NO_SUCH_BUCKET":
         return SpecError(
@@ -210,14 +211,17 @@ def _error(account_: Account, place: str, message: str, keys: str = "") -> Lakew
         return DependencyDown(
             "The credentials of the object store have expired",
             why=f"{at}, as {keys}",
-            next="renew the session token of that connection; streams retry by themselves and lose nothing",
+            next="repeat the command: the table is loaded with other credentials; if it fails again, compare the clocks"
+            if vended
+            else "renew the session token of that connection; streams retry by themselves and lose nothing",
             code="LW-3432",
         )
     if code in _REFUSED:
         return SpecError(
             f"The object store refused access to {place}",
             why=f"{code} from {server}, as {keys}",
-            next=f"correct the key or its permissions: list, read, write and delete below {place}",
+            next=f"correct {'what the catalog allows this login' if vended else 'the key or its permissions'}: "
+            f"list, read, write and delete below {place}",
             code="LW-3008",
         )
     return DependencyDown(

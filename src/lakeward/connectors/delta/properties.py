@@ -104,7 +104,7 @@ _TIME: Final = Kind(
 _VERSION: Final = Kind(lambda value: re.fullmatch(r"\d+\.\d+\.\d+\S*", value) is not None, "a version, e.g. 1.0.0")
 _JSON: Final = Kind(lambda value: _is_object(value), "a JSON object of texts")
 _COORDINATOR: Final = "delta.coordinatedCommits.commitCoordinator-preview"
-_NOBODY: Final = Kind(lambda value: False, "none: commits of a coordinator are not in the log's folder")
+_NO_VALUE: Final = Kind(lambda value: False, "none: commits of a coordinator are not in the log's folder")
 PARSED: Final[Mapping[str, Parsed]] = {
     **{
         f"delta.{name}": Parsed(_SWITCH, "false")
@@ -118,7 +118,7 @@ PARSED: Final[Mapping[str, Parsed]] = {
     "delta.checkpointInterval": Parsed(_whole(1), "10"),
     "delta.checkpointPolicy": Parsed(_one_of("classic", "v2"), "classic"),
     MODE: Parsed(_one_of(*MODES), None),
-    _COORDINATOR: Parsed(_NOBODY, None),
+    _COORDINATOR: Parsed(_NO_VALUE, None),
     **{f"delta.coordinatedCommits.{name}-preview": Parsed(_JSON, "{}") for name in (
         "commitCoordinatorConf", "tableConf",
     )},

@@ -274,3 +274,14 @@ def test_the_jar_of_the_login_is_the_last_of_the_class_path(file: File) -> None:
     assert own.LOGIN_JAR not in catalog.libraries(plain)
     assert any(jar.name.startswith("iceberg-aws-bundle") for jar in catalog.libraries(plain)), "for vended credentials"
     assert catalog.libraries(Lake(warehouse="/w")) == []
+
+
+def test_the_class_path_of_a_user_stays_before_the_jars_of_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(warehouse="w", properties={"type": "rest", "uri": "http://127.0.0.1:1"})
+    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
+    own = catalog.environment(lake)["SPARK_DIST_CLASSPATH"]
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "/hadoop/*")
+    given = catalog.environment(lake)["SPARK_DIST_CLASSPATH"]
+    assert given == f"/hadoop/*:{own}"
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", given)
+    assert catalog.environment(lake)["SPARK_DIST_CLASSPATH"] == given, "no jar is there twice in a child process"
